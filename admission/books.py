@@ -8,7 +8,9 @@ Rules
   reserved twice, however many filters meet it, and a released reservation is free again to the last digit.
   With ``"sum"`` it is reserved for each filter that meets it, as 4.2 adds the rates of subscriptions.
 * A subscription asks for its peak (4.2): its largest demand, and nothing if a filter that is held for the
-  same link already covers it. With the tight estimator it asks for what the reservations grow by.
+  same link already covers it. With the tight estimator it asks for what the reservations grow by. So it does
+  with the measured one, where each account is charged with what samples of the events show, and a third more for
+  changes between two samples, but with no more than the peak (`sampling`).
 * When reservations exceed capacity, filters are degraded until the rest fits: the lowest priority first, and
   among equals the latest first.
 
@@ -18,20 +20,71 @@ Source: paper 3, sections 4.1 and 4.2; priorities are its further work (section 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..protocol.batch import EventBatch
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Plain
 from ..protocol.ids import GROUP, BrokerId, BrokerLink, ClientId
 from ..protocol.messages.admission import MICRO, Adds, Capacity, CpuCounts, Estimator, Refusal
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL, AdvertisementDag, Micros, grown
-from .columns import FilterColumns
+from .columns import FilterColumns, Mask
 from .demand import demand
-from .flows import Account, Flows, HandOn
+from .flows import Account, Flows, HandOn, Rated
+from .sampling import Sampled
+
+
+class Wants(NamedTuple):
+    """What a filter wants, a boolean for each advertised filter, and for each column of the samples."""
+
+    whole: Mask
+    parts: Mask
+
+
+@dataclass(slots=True)
+class Met:
+    """How many filters that are held for a link meet each advertised filter, and want each event of the samples.
+
+    Attributes
+    ----------
+    whole
+        ``[link, slot]``.
+    parts
+        ``[link, column]``; empty if nothing is sampled.
+    """
+
+    whole: Micros
+    parts: Micros = field(default_factory=lambda: np.zeros((1, 0), np.int64))
+
+    def copy(self) -> Met:
+        """Return a copy."""
+        return Met(self.whole.copy(), self.parts.copy())
+
+    def change(self, row: int, wants: Wants, by: int) -> None:
+        """Count one filter more or less for a link."""
+        self.whole[row, wants.whole] += by
+        if len(wants.parts):
+            self.parts[row, wants.parts] += by
+
+    def alone(self, row: int, wants: Wants) -> bool:
+        """Return whether a filter that is held for the link is the only one there that wants something."""
+        if (self.whole[row, wants.whole] == 1).any():
+            return True
+        return bool(len(wants.parts)) and bool((self.parts[row, wants.parts] == 1).any())
+
+
+Lacking: TypeAlias = Mapping[tuple[Filter, BrokerLink], tuple[Refusal, ...]]
+"""What some filters lack, by filter and link."""
+
+
+NONE: Final = np.zeros(0, np.bool_)
+
+MARGIN: Final = 3
+"""What is measured is charged with a part more, one in so many: traffic changes between two samples."""
 
 
 @dataclass(slots=True)
@@ -110,19 +163,24 @@ class Books:
         self.changes: list[Change] = []
         self._wanted = FilterColumns()
         self._holders: dict[Filter, set[BrokerLink]] = {}
-        # [link, slot]: how many filters that are held for the link meet the node.
-        self._met = np.zeros(self.dag.own_rate.shape, np.int64)
+        self._sampled = Sampled(self.dag) if estimator == "measured" else None
+        self._met = Met(np.zeros(self.dag.own_rate.shape, np.int64))
+        self._fit()
         self._next_order = 0
         self._reserved: dict[Account, int] | None = None  # None: out of date
+        self._degraded: Lacking | None = None  # likewise
         self.flows = Flows(broker, ways, hand_on, cpu_counts)
         self._capacity_of = capacity_of
         self.measured_at: dict[BrokerId, float] = {}  # by member
+
+    def _changed(self) -> None:
+        self._reserved = self._degraded = None
 
     # The paths of events.
 
     def lead(self, ways: Ways) -> None:
         """Replace the paths of events."""
-        self._reserved = None
+        self._changed()
         self.flows = self.flows.along(ways)
 
     @property
@@ -132,7 +190,7 @@ class Books:
 
     def join(self, link: BrokerId) -> None:
         """Start the books of the link to a neighbour."""
-        self._reserved = None
+        self._changed()
         self.held.setdefault(link, {})
         self.dag.row(link)
         self._fit()
@@ -140,25 +198,48 @@ class Books:
     def measured(self, events_per_second: float) -> None:
         """Set the measured rate as the broker's capacity."""
         self.capacity = replace(self.capacity, events_per_second=events_per_second)
+        self._degraded = None
 
     def member_measured(self, member: BrokerId, events_per_second: float) -> None:
         """Set the rate measured at a member of the cluster as that member's capacity."""
         self.measured_at[member] = events_per_second
+        self._degraded = None
 
     # Advertisements.
 
     def advertise(self, key: tuple[ClientId, int], item: Filter, rate: int, link: BrokerLink) -> None:
         """Enter an advertisement. It replaces an earlier one with the same key."""
+        sample = None
         if key in self.adverts:
+            sample = self.sample(key) if self.adverts[key].filter == item else None
             self.unadvertise(key)
-        self._reserved = None
         self.adverts[key] = Advert(item, rate, link)
         slot, new = self.dag.add(item, link, rate)
+        self._changed()
         self._fit()
         if new:
             for other in self.meeting(item):
                 for holder in self._holders[other]:
-                    self._met[self.dag.row(holder), slot] += 1
+                    self._met.whole[self.dag.row(holder), slot] += 1
+        self.measure(key, sample)
+
+    def measure(self, key: tuple[ClientId, int], sample: EventBatch | None) -> None:
+        """Charge an advertisement by a sample of its events from now on; as long as it is None, by its whole rate."""
+        if self._sampled is None:
+            return
+        self._changed()
+        advert = self.adverts[key]
+        columns = self._sampled.put(key, advert.filter, advert.link, advert.rate, sample)
+        self._fit()
+        self._met.parts[:, columns] = 0
+        for item in self.meeting(advert.filter):
+            wants = self._sampled.remember(item, key)
+            for holder in self._holders[item]:
+                self._met.parts[self.dag.row(holder), columns] += wants
+
+    def sample(self, key: tuple[ClientId, int]) -> EventBatch | None:
+        """Return the sample by which an advertisement is charged; None if there is none."""
+        return None if self._sampled is None else self._sampled.sample(key)
 
     def default_rate(self, key: tuple[ClientId, int], rate: int) -> int:
         """Return the rate of a local publisher that gave none: its history's, if the broker has as much free (3.1).
@@ -172,11 +253,13 @@ class Books:
 
     def unadvertise(self, key: tuple[ClientId, int]) -> Advert:
         """Remove an advertisement, and return it."""
-        self._reserved = None
+        self._changed()
         advert = self.adverts.pop(key)
         slot, gone = self.dag.remove(advert.filter, advert.link, advert.rate)
         if gone:
-            self._met[:, slot] = 0
+            self._met.whole[:, slot] = 0
+        if self._sampled is not None:
+            self._met.parts[:, self._sampled.remove(key)] = 0
         return advert
 
     def comes_from(self, link: BrokerLink, item: Filter) -> bool:
@@ -192,8 +275,9 @@ class Books:
         known = items.get(item)
         if known is not None:
             known.priority = priority
+            self._degraded = None
             return
-        self._reserved = None
+        self._changed()
         items[item] = HeldFilter(priority, self._next_order)
         self._next_order += 1
         self.changes.append(Change(item, link, True))
@@ -202,20 +286,28 @@ class Books:
         self._holders.setdefault(item, set()).add(link)
         row = self.dag.row(link)
         self._fit()
-        self._met[row, self.dag.relations(item).meets] += 1
+        self._met.change(row, self._wants(item), 1)
 
     def drop(self, item: Filter, link: BrokerLink) -> bool:
         """Record that a filter is no longer wanted over a link; return whether it was."""
         if self.held.get(link, {}).pop(item, None) is None:
             return False
-        self._reserved = None
+        self._changed()
         self.changes.append(Change(item, link, False))
-        self._met[self.dag.row(link), self.dag.relations(item).meets] -= 1
+        self._met.change(self.dag.row(link), self._wants(item), -1)
         self._holders[item].remove(link)
         if not self._holders[item]:
             del self._holders[item]
             self._wanted.remove(item)
+            if self._sampled is not None:
+                self._sampled.forget(item)
         return True
+
+    def _wants(self, item: Filter) -> Wants:
+        """Return which advertised filters, and which columns of the samples, a filter wants."""
+        return Wants(
+            self.dag.relations(item).meets, NONE if self._sampled is None else self._sampled.mask(item)
+        )
 
     def wanted_beside(self, item: Filter, link: BrokerLink) -> bool:
         """Return whether a filter is wanted over any link to which events from this link may pass."""
@@ -232,11 +324,14 @@ class Books:
         return [self._wanted.filter(slot) for slot in np.flatnonzero(meets).tolist()]
 
     def _fit(self) -> None:
-        self._met = grown(self._met, *self.dag.own_rate.shape)
+        self._met.whole = grown(self._met.whole, *self.dag.own_rate.shape)
+        if self._sampled is not None:
+            self._sampled.fit()
+            self._met.parts = grown(self._met.parts, *self._sampled.own_rate.shape)
 
     def leave(self, link: BrokerLink) -> None:
         """Close the books of a link that is gone, once nothing is advertised or wanted over it."""
-        self._reserved = None
+        self._changed()
         assert not self.held.pop(link, None)
         self.dag.forget(link)
 
@@ -257,8 +352,19 @@ class Books:
             self._reserved = self._loads(self._met)
         return self._reserved
 
-    def _loads(self, met: Micros) -> dict[Account, int]:
-        return self.flows.loads(self.dag, met > 0, met if self.adds == "sum" else None)
+    def _loads(self, met: Met) -> dict[Account, int]:
+        """Return the load on each account; where demand is measured, what is measured and a third, at most the peak."""
+        out = self._charged(self.dag, met.whole)
+        if self._sampled is not None:
+            measured = self._charged(self._sampled, met.parts)
+            out = {
+                account: min(peak, measured[account] * (MARGIN + 1) // MARGIN)
+                for account, peak in out.items()
+            }
+        return out
+
+    def _charged(self, rated: Rated, met: Micros) -> dict[Account, int]:
+        return self.flows.loads(rated, met > 0, met if self.adds == "sum" else None)
 
     def limit(self, account: Account) -> float:
         """Return the capacity of an account, in the units of `reserved`."""
@@ -303,12 +409,13 @@ class Books:
         out: dict[Account, int] = {("memory", None): 1}
         if self.adds == "union" and self._covered(item, link):
             return out
-        if self.estimator == "tight" or self.flows.beside:
+        grows = self.estimator in ("tight", "measured")
+        if grows or self.flows.beside:
             met = self._met.copy()
-            met[self.dag.row(link), self.dag.relations(item).meets] += 1
+            met.change(self.dag.row(link), self._wants(item), 1)
             for account, amount in self._loads(met).items():
                 out[account] = amount - reserved[account]
-        if self.estimator != "tight":
+        if not grows:
             beside = [source for source in self.dag.rows if not self.passes(source, link)]
             self._demand(out, ("cpu", None), item, (*beside, LOCAL))
             way = self.flows.link_account(link)
@@ -335,8 +442,13 @@ class Books:
 
     # Filters that no longer fit.
 
-    def degraded(self) -> dict[tuple[Filter, BrokerLink], tuple[Refusal, ...]]:
+    def degraded(self) -> Lacking:
         """Return the filters, by link, that have to be degraded so that the rest fits, and what each lacks."""
+        if self._degraded is None:
+            self._degraded = self._lacking()
+        return self._degraded
+
+    def _lacking(self) -> Lacking:
         rates = self._rates()
         limits = {account: self.limit(account) for account in rates}
         over = _over(rates, limits)
@@ -350,14 +462,14 @@ class Books:
             for item, held in items.items()
         ]
         for _, _, item, link in sorted(entries, key=lambda entry: entry[:2]):
-            row, mask = self.dag.row(link), self.dag.relations(item).meets
-            if self.adds == "union" and not (met[row, mask] == 1).any():
+            row, wants = self.dag.row(link), self._wants(item)
+            if self.adds == "union" and not met.alone(row, wants):
                 continue  # another filter wants everything that it meets there
-            met[row, mask] -= 1
+            met.change(row, wants, -1)
             left = _over(self._loads(met), limits)
             helped = {key: over[key] - left.get(key, 0) for key in over if over[key] > left.get(key, 0)}
             if not helped:
-                met[row, mask] += 1
+                met.change(row, wants, 1)
                 continue
             out[item, link] = tuple(
                 self._refusal(key, asked=amount, free=0) for key, amount in helped.items()
@@ -381,7 +493,9 @@ class Books:
                 for link, items in self.held.items()
             ],
             "wanted": self._wanted.snapshot(),
-            "met": self._met.copy(),
+            "sampled": None if self._sampled is None else self._sampled.snapshot(),
+            "met": self._met.whole.copy(),
+            "parts": self._met.parts.copy(),
             "next_order": self._next_order,
         }
 
@@ -397,9 +511,12 @@ class Books:
         }
         self._wanted.restore(plain["wanted"])
         self._holders = _by_filter(self.held)
-        self._met = plain["met"].copy()
+        self._met = Met(plain["met"].copy())
         self._next_order = plain["next_order"]
-        self._reserved = None
+        self._changed()
+        if self._sampled is not None:
+            self._sampled.restore(plain["sampled"])
+            self._met.parts = plain["parts"].copy()
 
     # Inspection and tests.
 
@@ -431,10 +548,12 @@ class Books:
                 fresh.hold(item, link, held.priority)
         for key, advert in self.adverts.items():
             fresh.advertise(key, advert.filter, advert.rate, advert.link)
+            fresh.measure(key, self.sample(key))
         mine, its = self.reserved(), fresh.reserved()
         assert mine == its and min(mine.values()) >= 0, (mine, its)
         assert self._holders == _by_filter(self.held)
-        assert (self._met >= 0).all() and (self.dag.own_rate >= 0).all()
+        assert (self._met.whole >= 0).all() and (self._met.parts >= 0).all()
+        assert (self.dag.own_rate >= 0).all()
         for node in (advert.filter for advert in self.adverts.values()):
             assert self.dag.node(node) == fresh.dag.node(node)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from typing import Never
 
+from ..protocol.batch import EventBatch
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Plain, Received, Send
 from ..protocol.ids import BrokerId, ClientId, Link
@@ -34,6 +35,7 @@ from .books import Books
 from .degradation import Degradation
 from .flows import Flows, HandOn
 from .questions import Out, Questions, Request, Shared, requests_again
+from .sampling import Key
 from .spreading import Spreading
 from .subscriptions import Subscriptions
 
@@ -109,6 +111,10 @@ class Admission:
             self.strays += 1
             return []
         return self._handlers[type(message)](source, message) + self._restand()  # type: ignore[arg-type]
+
+    def measured(self, key: Key, sample: EventBatch) -> Out:
+        """Charge an advertisement of a publisher here by a sample of its events, and tell all brokers."""
+        return self.spreading.measured(key, sample) + self._restand()
 
     def _on_detach(self, source: ClientId, message: Detach) -> Out:
         out = self.subscriptions.detach(source) + self.spreading.detach(source)

@@ -12,7 +12,7 @@ Rules
   the upper bound. If nothing covers the filter, its upper bound is everything that it meets. With this the
   theorem holds.
 * ``"tight"``: between everything that the filter covers and everything that it meets. Both bounds are over
-  distinct advertisements.
+  distinct advertisements. ``"measured"`` does the same here, and the books charge less of it (`sampling`).
 * The lower bounds hold for publishers that publish as fast as they advertised; the upper bounds hold for all.
 """
 
@@ -57,13 +57,13 @@ def demand(
     item
         The filter of the subscription.
     estimator
-        ``"paper"``, ``"printed"`` or ``"tight"``.
+        ``"paper"``, ``"printed"``, ``"tight"`` or ``"measured"``.
     without
         Links whose advertisements do not count, since the events would not come from there.
     """
     left_out = [dag.rows[link] for link in without if link in dag.rows]
     relations = dag.relations(item)
-    bounds = {"paper": _paper, "printed": _printed, "tight": _tight}[estimator]
+    bounds = {"paper": _paper, "printed": _printed, "tight": _tight, "measured": _tight}[estimator]
     rates = bounds(dag, relations, _but(dag.own_rate, left_out), _but(dag.rate, left_out))
     counts = bounds(dag, relations, _but(dag.own_count, left_out), _but(dag.count, left_out))
     return Demand(*rates, *counts)

@@ -20,14 +20,14 @@ Source: paper 3, section 4.2; docs/decisions/0031-schemes-are-charged-for-what-t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ..protocol.configs import Ways
 from ..protocol.ids import GROUP, BrokerId, BrokerLink
 from ..protocol.messages.admission import CpuCounts, Resource
-from .advertisements import LOCAL, AdvertisementDag, Micros
+from .advertisements import LOCAL, Micros
 from .columns import Mask
 
 Account: TypeAlias = tuple[Resource, BrokerId | tuple[BrokerId, BrokerId] | None]
@@ -36,6 +36,16 @@ is the broker's link to 4, or to its group, and ``("bandwidth", (3, 4))`` the li
 
 HandOn: TypeAlias = Callable[[BrokerId, tuple[BrokerId, ...]], Mapping[BrokerId, tuple[BrokerId, ...]]]
 """Returns which member sends a copy to which, given the member that hands in an event and the other members."""
+
+
+class Rated(Protocol):
+    """Rates in micro-events a second, ``[link, slot]``, and the row of each link."""
+
+    own_rate: Micros
+
+    @property
+    def rows(self) -> Mapping[BrokerLink, int]:
+        """The row of each link."""
 
 
 class Flows:
@@ -94,20 +104,20 @@ class Flows:
             return "bandwidth", link
         return ("bandwidth", GROUP) if self.hand_on is None else None
 
-    def loads(self, dag: AdvertisementDag, wanted: Mask, counts: Micros | None = None) -> dict[Account, int]:
+    def loads(self, rated: Rated, wanted: Mask, counts: Micros | None = None) -> dict[Account, int]:
         """Return the load on each account, in micro-events a second.
 
         Parameters
         ----------
-        dag
-            The advertisements, by link.
+        rated
+            What is advertised, by link.
         wanted
-            ``[link, slot]``: whether a filter that is held for the link meets the node.
+            ``[link, slot]``: whether a filter that is held for the link wants some of it.
         counts
             ``[link, slot]``: how many filters do, if it is reserved for each of them; None if it is reserved once. What
             is flooded, multicast or relayed is reserved once all the same.
         """
-        own, rows = dag.own_rate, dag.rows
+        own, rows = rated.own_rate, rated.rows
         if self.ways.floods:
             wanted, counts = np.broadcast_to(wanted.any(axis=0), wanted.shape), None
         leads, relayed = self._between(rows, len(own))
@@ -124,9 +134,9 @@ class Flows:
             if link != LOCAL and link not in self.ways.group:
                 out["bandwidth", link] = over[row]
         if self.ways.group:
-            self._charge_group(out, dag, wanted, elsewhere)
+            self._charge_group(out, rated, wanted, elsewhere)
         if self.ways.relays is not None:
-            self._charge_relays(out, dag, wanted, relayed)
+            self._charge_relays(out, rated, wanted, relayed)
         if self.ways.copies:
             everything = _sum(own.sum(axis=0), wanted.any(axis=0))
             out |= {("bandwidth", link): everything for link in self.ways.copies}
@@ -162,11 +172,9 @@ class Flows:
                     leads[rows[source], [rows[link] for link in to if link in rows]] = True
         return leads
 
-    def _charge_group(
-        self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask, elsewhere: Mask
-    ) -> None:
+    def _charge_group(self, out: dict[Account, int], rated: Rated, wanted: Mask, elsewhere: Mask) -> None:
         """Charge what enters the whole cluster to its links and its members."""
-        own, rows = dag.own_rate, dag.rows
+        own, rows = rated.own_rate, rated.rows
         members = {link: rows[link] for link in self.ways.group if link in rows}
         theirs = list(members.values())
         outside = [row for row in rows.values() if row not in theirs]
@@ -190,13 +198,11 @@ class Flows:
                     account: Account = "bandwidth", child if sender == self.broker else (sender, child)
                     out[account] = out.get(account, 0) + amount
 
-    def _charge_relays(
-        self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask, relayed: Mask
-    ) -> None:
+    def _charge_relays(self, out: dict[Account, int], rated: Rated, wanted: Mask, relayed: Mask) -> None:
         """Charge what may have to be forwarded: the events wanted here that a neighbour wants too."""
-        both = dag.own_rate @ (wanted & wanted[dag.rows[LOCAL]]).T.astype(np.int64)
+        both = rated.own_rate @ (wanted & wanted[rated.rows[LOCAL]]).T.astype(np.int64)
         amounts = (both * relayed).sum(axis=0).tolist()
-        for link, row in dag.rows.items():
+        for link, row in rated.rows.items():
             if amounts[row]:
                 out["bandwidth", link] += amounts[row]
 

@@ -9,6 +9,8 @@ Rules
   nowhere else.
 * The same holds for a new link: an advertisement that is sent over it is answered when what is wanted of it
   is known.
+* The sample of an advertisement's events follows it, over the same links, and counts if it came as the copy that
+  counts did.
 * While the tree changes, an advertisement may arrive over two links, one of them out of date. All copies are
   stored. The one with the publisher's latest version counts, among these the one with the shortest path, and
   none whose path contains this broker. So no two brokers can sustain a withdrawn advertisement because each
@@ -19,8 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
+from ..protocol.batch import EventBatch
 from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, BrokerLink, ClientId
 from ..protocol.messages.admission import (
@@ -29,6 +31,7 @@ from ..protocol.messages.admission import (
     Everywhere,
     Greeting,
     KnownBehind,
+    Sample,
     Unadvertise,
     Unadvertised,
 )
@@ -36,9 +39,7 @@ from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .books import Books
 from .questions import Out, Questions, Shared, Takes
-
-Key: TypeAlias = tuple[ClientId, int]
-"""The key of an advertisement: its publisher, and its number there."""
+from .sampling import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Spreading:
             Unadvertise: self._on_unadvertise,
             Advertised: self.on_advertised,
             KnownBehind: self._on_known_behind,
+            Sample: self._on_sample,
             Unadvertised: self._on_unadvertised,
         }
 
@@ -122,7 +124,9 @@ class Spreading:
                 waiting = before.pop(key, [Wave(key, LOCAL, 0, None)])
                 adverts.append(self._passed_on(key, offer, self._await(link, waiting)))
         gone = [wave for waves in before.values() for wave in waves]
-        return [Send(link, Greeting(tuple(adverts), answer)), *self._answered(link, gone)]
+        out: Out = [Send(link, Greeting(tuple(adverts), answer))]
+        out += [each for key in self.chosen for each in self._sampled(key, (link,))]
+        return out + self._answered(link, gone)
 
     # Local publishers.
 
@@ -183,7 +187,32 @@ class Spreading:
         for other in questions.asked:
             if books.passes(link, other):
                 out.append(Send(other, self._passed_on(key, offer, self._await(other, [wave]))))
+                out += self._sampled(key, (other,))
         return out
+
+    def measured(self, key: Key, sample: EventBatch) -> Out:
+        """Charge an advertisement by a sample of its events, and tell it to all brokers that know the advertisement."""
+        self._books.measure(key, sample)
+        return self._sampled(key, self._questions.asked)
+
+    def _sampled(self, key: Key, others: Iterable[BrokerId]) -> Out:
+        """Tell neighbours the sample of an advertisement, if there is one and they know the advertisement from here."""
+        sample, (link, offer) = self._books.sample(key), self.chosen[key]
+        if sample is None:
+            return []
+        message = Sample(*key, sample, self._path_from_here(offer))
+        return [
+            Send(other, message)
+            for other in others
+            if other not in message.path and self._books.passes(link, other)
+        ]
+
+    def _on_sample(self, source: BrokerId, message: Sample) -> Out:
+        key = message.publisher, message.number
+        known = self.chosen.get(key)
+        if known is None or known[0] != source or message.path != known[1].path:
+            return []  # it comes again, with the advertisement, over the link that counts
+        return self.measured(key, message.events)
 
     def _await(self, link: BrokerId, waves: list[Wave]) -> int:
         """Let waves wait for a neighbour's answer, and return the token that the answer will carry."""

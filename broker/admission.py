@@ -24,6 +24,8 @@ Rules
   which subscriptions of a durable subscriber are left when it comes back (`CameBack`): one that still waits for its
   verdict is not, unless it is asked for again. The books are updated in all cases.
 * An event that no advertisement of its publisher covers goes no further, and is counted.
+* Where demand is measured, the events that publishers here publish are sampled by advertisement, and the books here
+  and elsewhere are told the samples.
 * Layers inside that ask for it are told which publishers advertise here. The books decide when an advertisement is
   known everywhere.
 * A subscription that asks local publishers first (`Register.local_first`) is judged like any other: all other brokers
@@ -43,6 +45,7 @@ from ..admission.advertisements import LOCAL
 from ..admission.books import Advert
 from ..admission.controller import Admission
 from ..admission.flows import HandOn
+from ..admission.sampling import Key, Sampler
 from ..protocol.batch import Rows
 from ..protocol.configs import Placed
 from ..protocol.effects import Inform, Multicast, Plain, Received, Send, Ticked
@@ -107,6 +110,7 @@ class Admitting:
         self._grace_until = -math.inf
         self.admission = Admission(broker, config, () if anew else placed.neighbours, placed.ways, hand_on)
         self.unadvertised = 0
+        self._samplers: dict[Key, Sampler] | None = {} if config.estimator == "measured" else None
         self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: has to be rebuilt
         self._above = RoutingTable()  # filters of events that go up; under flooding, that go anywhere
         self._upward_links: tuple[int, ...] = ()  # the links over which those filters are wanted
@@ -168,9 +172,24 @@ class Admitting:
             advertised = self._advertised(event.source, message)
             if advertised is None:
                 return []
+            sampled = self._sample(event.source, advertised)
             if advertised is not message:
                 event = Received(event.source, advertised)
+            return [*sampled, Inward(event)]
         return [Inward(event)]
+
+    def _sample(self, publisher: ClientId, message: Events) -> list[Out]:
+        """Sample what a publisher here publishes; return what the brokers are told of it."""
+        if self._samplers is None or message.retransmitted:
+            return []
+        out: list[Out] = []
+        for number, advert in self.advertised_by(publisher).items():
+            hits = np.flatnonzero(advert.filter.evaluate_batch(message.batch, every=True))
+            key = publisher, number
+            sampler = self._samplers.setdefault(key, Sampler())
+            if len(hits) and sampler.saw(message.batch.take(hits)):
+                out += self.admission.measured(key, sampler.sample)
+        return self._say(out)
 
     def advertised_by(self, publisher: ClientId) -> Mapping[int, Advert]:
         """Return the advertisements of a publisher that is attached here, by number."""
@@ -276,6 +295,13 @@ class Admitting:
     def _follow(self) -> None:
         """Update the local advertisements, and the filters that are wanted over the way up, from the books."""
         self._advertised_here = None
+        if self._samplers:
+            adverts = self.admission.books.adverts
+            self._samplers = {
+                key: each
+                for key, each in self._samplers.items()
+                if key in adverts and adverts[key].link == LOCAL
+            }
         changes = self.admission.books.changes
         for item, link, held in changes:
             if link not in self._upward_links:
@@ -311,7 +337,8 @@ class Admitting:
 
     def changed_by(self, event: Received) -> bool:
         """Return whether a message can change the state of the layer."""
-        return type(event.message) in self.admission.takes
+        samples = self._samplers is not None and type(event.message) is Events
+        return type(event.message) in self.admission.takes or (samples and isinstance(event.source, str))
 
     def snapshot(self) -> Plain:
         """Return the state of the layer; in a fixed network without what changes with time and place."""
@@ -323,12 +350,16 @@ class Admitting:
             "admission": self.admission.snapshot(),
             "unadvertised": self.unadvertised,
             "moment": moment,
+            "samplers": [(key, each.snapshot()) for key, each in (self._samplers or {}).items()],
         }
 
     def restore(self, plain: Plain) -> None:
         """Restore the state of a snapshot; only for a layer that has not handled anything."""
         self.admission.restore(plain["admission"])
         self.unadvertised = plain["unadvertised"]
+        if self._samplers is not None:
+            for key, each in plain["samplers"]:
+                self._samplers.setdefault(tuple(key), Sampler()).restore(each)
         moment = plain.get("moment")  # stores of earlier versions have none
         if moment is not None:
             self._place, self._now, self._grace_until, expiring, above = moment

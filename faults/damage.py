@@ -170,8 +170,9 @@ def _books(broker: Broker, dice: Random) -> int:
                 books.advertise(key, offers[link].filter, offers[link].rate, link)
     broker.layer(Admitting)._follow()
     if dice.random() < 0.5:
-        place = dice.randrange(books._met.size)
-        books._met.flat[place] = _off(int(books._met.flat[place]), dice)
+        counts = books._met.whole
+        place = dice.randrange(counts.size)
+        counts.flat[place] = _off(int(counts.flat[place]), dice)
         changed += 1
     return changed
 

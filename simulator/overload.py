@@ -45,6 +45,8 @@ class Queues:
         How many events were dropped so far, by resource and broker.
     mourn
         Called with dropped events, how long they would have waited, and how long they may.
+    offered
+        How many events have come to each broker, and to each directed link, dropped ones too.
     taken_in, sent, worked
         How many events each broker has taken in, each directed link has carried, and each broker has spent CPU time
         on: those taken in and, where copies count, those sent.
@@ -64,6 +66,7 @@ class Queues:
         self._link_free_at: dict[tuple[BrokerId, BrokerId], float] = {}
         self.dropped: dict[str, Counter[BrokerId]] = {"cpu": Counter(), "bandwidth": Counter()}
         self.mourn: Callable[[EventBatch, float, float], None] | None = None
+        self.offered: Counter[BrokerId | tuple[BrokerId, BrokerId]] = Counter()
         self.taken_in: Counter[BrokerId] = Counter()
         self.sent: Counter[tuple[BrokerId, BrokerId]] = Counter()
         self.worked: Counter[BrokerId] = Counter()
@@ -81,7 +84,9 @@ class Queues:
             if start == now or not network.heals:
                 return True
             network.at(start, self._served, host, host.incarnation, given, 0)
-        elif too_long(now, start, self._deadline):
+            return False
+        self.offered[host.id] += len(batch)
+        if too_long(now, start, self._deadline):
             self._drop("cpu", host, batch, start - now)
         else:
             done = start + len(batch) / self._capacity_of(host.id).events_per_second
@@ -106,6 +111,7 @@ class Queues:
         start = max(now, self._link_free_at.get(link, 0.0))
         if batch is None:
             return start
+        self.offered[link] += len(batch)
         if too_long(now, start, self._deadline):
             self._drop("bandwidth", host, batch, start - now)
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,7 +16,7 @@ from ...protocol.extras import require
 from ...recovery.durability.postgresql_backend import PostgresqlBackend
 from ...recovery.durability.stable import Stable
 from .. import console
-from ..inputs import folder
+from ..inputs import flight_alerts, flights, folder
 from ..machines import again_among_hosts
 from ..options import AsJson, Links, at_most
 from ..verb_app import VerbApp
@@ -224,6 +224,39 @@ def bench_admission(
     if min(counts) < 1 or subscriptions < 1:
         raise InputError("--advertisements and --subscriptions: there must be at least 1")
     _show_bench(admission.run(advertisements=counts, subscriptions=subscriptions, seed=seed), as_json)
+
+
+@bench.command("caution")
+def bench_caution(
+    load: Annotated[
+        Literal["ranges", "flights"],
+        typer.Option(help="What is published and wanted: random ranges, or real flights and alerts."),
+    ] = "ranges",
+    subscribers: Annotated[
+        int,
+        typer.Option(callback=at_most(10_000), help="Number of subscribers; a refused one tries four times."),
+    ] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the network and of the load.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the caution of the full guarantee costs: what is refused, and how much of the bottleneck is used.
+
+    In virtual time, with one thing changed in each row. The bottleneck is the broker or link with the highest load
+    without admission control.
+    """
+    from ...benchmarks import caution
+
+    if subscribers < 1:
+        raise InputError("--subscribers: there must be at least 1")
+    if load == "ranges":
+        given = caution.ranges(subscribers, seed)
+    else:
+        rows = [
+            {name: value for name, value in row.items() if value is not None and value == value}
+            for row in flights(20_000).to_pylist()
+        ]
+        given = caution.flights(rows, flight_alerts(subscribers * caution.TRIES, seed))
+    _show_bench(caution.run(given, seed), as_json)
 
 
 @bench.command("report")

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
+from ..batch import EventBatch
 from ..checks import flag, instance, number, one_of, whole_number, wrong
 from ..errors import InputError
 from ..ids import GROUP, BrokerId, ClientId
@@ -32,7 +33,7 @@ MICRO: Final = 1_000_000
 Adds: TypeAlias = Literal["union", "sum"]
 CpuCounts: TypeAlias = Literal["events", "copies"]
 ShareOf: TypeAlias = Literal["all", "way"]
-Estimator: TypeAlias = Literal["paper", "printed", "tight"]
+Estimator: TypeAlias = Literal["paper", "printed", "tight", "measured"]
 Resource: TypeAlias = Literal["cpu", "bandwidth", "memory"]
 
 
@@ -90,8 +91,9 @@ class AdmissionConfig:
         guarantee, 0.2 and 0.4 are the paper's percentages; None admits everything and only keeps the books.
     estimator
         How the demand of a subscription is estimated: ``"paper"`` (3.4, with a correct upper bound),
-        ``"printed"`` (formula 1 to the letter, under which more events may arrive than were reserved) or
-        ``"tight"``.
+        ``"printed"`` (formula 1 to the letter, under which more events may arrive than were reserved),
+        ``"tight"``, or ``"measured"``: of what publishers advertise, the part that a sample of their events shows to
+        be wanted, and everything until there is one.
     capacity
         The capacity of every broker that is not in `capacities`.
     capacities
@@ -293,6 +295,19 @@ class Unadvertised:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample of the events of an advertisement, on the same paths as the advertisement.
+
+    `path` has the brokers that it passed through, the publisher's broker first.
+    """
+
+    publisher: ClientId
+    number: int
+    events: EventBatch
+    path: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """Ask whether the sender may receive the events of a filter; a dry request reserves nothing."""
 
@@ -342,6 +357,7 @@ class Greeting:
 AdmissionMessage: TypeAlias = (
     Advertised
     | KnownBehind
+    | Sample
     | Unadvertised
     | Ask
     | AskAnswer

@@ -6,15 +6,19 @@ everything, and must send and keep the same.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.columns import FilterColumns
 from rayvous.admission.controller import Admission
+from rayvous.admission.questions import Out
 from rayvous.admission.spreading import Offer
+from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Send
 from rayvous.protocol.messages.admission import (
     AdmissionConfig,
@@ -37,6 +41,7 @@ CONFIGS = [
     AdmissionConfig(0.0, "paper", Capacity(100, 60, entries=30)),
     AdmissionConfig(0.4, "tight", Capacity(80, 50)),
     AdmissionConfig(None),
+    AdmissionConfig(0.0, "measured", Capacity(60, 40)),
 ]
 
 
@@ -58,9 +63,9 @@ def kept(value: Any, seen: dict[int, Any]) -> Any:
         seen[id(value)] = f"object {len(seen)}"
     names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     names += list(getattr(value, "__dict__", ()))
-    # Two are computed on demand; who holds what has no order, so that `check` compares it; handlers are bound
+    # Some are computed on demand; who holds what has no order, so that `check` compares it; handlers are bound
     # to their own side.
-    left_out = {"_handlers", "_known", "_reserved", "_holders", "config"}
+    left_out = {"_handlers", "_known", "_reserved", "_degraded", "masks", "_holders", "config"}
     return [(name, kept(getattr(value, name), seen)) for name in names if name not in left_out]
 
 
@@ -92,10 +97,20 @@ class Net:
         return all(encode(plain) == before for plain, before in getattr(self, "first", ()))
 
     def give(self, broker: int, source: Any, message: Any) -> None:
-        out = self.sides[broker].handle(source, message)
+        self.do(broker, lambda side: side.handle(source, message))
+
+    def sample(self, broker: int, key: tuple[str, int], seen: int) -> None:
+        """Tell a broker a sample of a publisher's events, if it has that advertisement from the publisher."""
+        advert = self.sides[broker].books.adverts.get(key)
+        if advert is not None and advert.link == LOCAL:
+            events = batch_of([{"x": seen % 5, "s": "abc"[seen % 3], "y": seen % 2}] * (seen % 9))
+            self.do(broker, lambda side: side.measured(key, events))
+
+    def do(self, broker: int, act: Callable[[Admission], Out]) -> None:
+        out = act(self.sides[broker])
         self.sides[broker].books.changes.clear()
         if broker in self.twins:
-            assert self.twins[broker].handle(source, message) == out, "the twin says something else"
+            assert act(self.twins[broker]) == out, "the twin says something else"
             self.twins[broker].books.changes.clear()
         for each in out:
             if isinstance(each, Send):
@@ -129,6 +144,8 @@ def play(net: Net, kind: str, one: int, two: int) -> None:
             net.give(broker, client, Detach())
         case "measured":
             net.give(broker, broker, CapacityMeasured(10.0 + two))
+        case "sampled":
+            net.sample(broker, (client, two // 8 % 3), two)
         case "run":
             net.run(one, two)
         case "twins":
@@ -137,12 +154,12 @@ def play(net: Net, kind: str, one: int, two: int) -> None:
 
 KINDS = (
     "advertise", "advertise", "unadvertise", "subscribe", "subscribe", "subscribe", "cancel", "would admit", "detach",
-    "measured", "run", "run", "twins",
+    "measured", "sampled", "sampled", "run", "run", "twins",
 )  # fmt: skip
 STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 63), st.integers(0, 63)), max_size=40)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["full guarantee", "percentage", "books only"])
+@pytest.mark.parametrize("config", CONFIGS, ids=["full guarantee", "percentage", "books only", "measured"])
 @settings(max_examples=25)
 @given(steps=STEPS)
 def test_admission_that_is_restored_does_what_the_other_does(

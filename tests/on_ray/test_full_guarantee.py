@@ -1,6 +1,7 @@
 """Promise 8 on real actors: brokers receive exactly what the books charge, within their capacity.
 
-Reference: paper 3, 4.3 (a); docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
+Reference: paper 3, 4.3 (a); docs/decisions/0031-schemes-are-charged-for-what-they-send.md and
+docs/decisions/0177-demand-is-sampled.md.
 """
 
 import pytest
@@ -49,3 +50,34 @@ def test_what_brokers_take_in_is_what_is_charged(ray_started, scheme):
         for subscriber, wanted in admitted:
             due = sum(rate for number, rate in RATES.items() if wanted.matches({"n": number}))
             assert len(list(subscriber.notifications(0))) == due
+
+
+def test_what_is_measured_fits_where_peaks_refuse_everybody(ray_started):
+    """Six publishers of 60 events a second in all, all of which anybody may want, and brokers that take in 50."""
+    config = rv.AdmissionConfig(
+        estimator="measured", capacity=rv.Capacity(events_per_second=50.0), deadline_seconds=300
+    )
+    with rv.Network.launch(
+        rv.ClusterTree(2, 3), "hierarchical", brokers_per_actor=6, admission=config
+    ) as net:
+        publishers = [net.publisher(f"p{broker}", broker=broker) for broker in range(6)]
+        for publisher in publishers:
+            publisher.advertise("n >= 0", max_rate=10)
+        answer = net.would_admit("n BETWEEN 0 AND 1", broker=0)
+        assert not answer.admitted  # five times ten events from elsewhere, beside ten of its own
+        second = [{"n": number} for number in range(10)]
+        for publisher in publishers:
+            publisher.publish_batch(second)
+        net.settle()
+        subscribers = [net.subscriber(f"s{broker}", broker=broker) for broker in (0, 3)]
+        for place, subscriber in enumerate(subscribers):
+            subscriber.subscribe(f"n BETWEEN {place} AND {place + 1}")
+        before = {broker: node["events_in"] for broker, node in net.inspect.describe().nodes.items()}
+        for publisher in publishers:
+            publisher.publish_batch(second)
+        net.settle()
+        nodes = net.inspect.describe().nodes
+        came = {broker: node["events_in"] - before[broker] for broker, node in nodes.items()}
+        assert 20 <= max(came.values()) <= 50 and all(came[who] <= most for who, most in charged(net).items())
+        assert not any(node["expired_events"] for node in nodes.values())
+        assert [len(list(each.notifications(0))) for each in subscribers] == [12, 12]

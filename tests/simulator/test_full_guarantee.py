@@ -22,11 +22,11 @@ PUBLISHERS, SUBSCRIBERS, RATE, SECONDS = 6, 20, 20, 8
 ENOUGH = Capacity(1e6, 1e6)
 
 
-def network(name, capacity, cpu_counts="events"):
+def network(name, capacity, cpu_counts="events", estimator="paper"):
     return Simulation(
         scheme(name).positions(ClusterTree(3, 3).positions()),
         name,
-        admission=AdmissionConfig(0.0, capacity=capacity, cpu_counts=cpu_counts),
+        admission=AdmissionConfig(0.0, estimator, capacity, cpu_counts=cpu_counts),
         queues=Queues(lambda broker: capacity, 5.0, cpu_counts),
         keep_notifications=False,
     )
@@ -130,6 +130,48 @@ def test_what_is_sent_beside_the_ways_that_are_asked_along_has_to_be_charged(nam
     monkeypatch.setattr("rayvous.routing.schemes.flooding.Flooding.floods", False)
     nets = [loaded(name, Capacity(70.0, 70.0), seed)[0] for seed in range(2)]
     assert any(overloaded(net, charged(net), SECONDS) for net in nets)
+
+
+def crowded(name, estimator, seed=0):
+    """Return a network in which everything advertised meets everything wanted, and how many were admitted.
+
+    Publishers publish before, while, and after subscribers come; each subscriber wants a tenth of it.
+    """
+    net = network(name, Capacity(90.0, 90.0), estimator=estimator)
+    dice = random.Random(f"crowded/{seed}")
+    homes = {f"p{number}": dice.randrange(9) for number in range(PUBLISHERS)}
+    for publisher, home in homes.items():
+        net.advertise(publisher, home, "x >= 0", RATE)
+    net.run()
+
+    def publish(seconds):
+        for _ in range(seconds):
+            for publisher, home in homes.items():
+                net.publish(publisher, home, [{"x": dice.random()} for _ in range(RATE)])
+            net.advance(1.0)
+
+    publish(8)
+    for number in range(SUBSCRIBERS):
+        low = dice.uniform(0, 0.9)
+        net.subscribe(f"s{number}", dice.randrange(9), f"x BETWEEN {low} AND {low + 0.1}")
+        publish(1)
+    news = [news for client in net.sessions for news in net.news(client) if isinstance(news, Judgement)]
+    before = net.queues.offered.copy()
+    publish(SECONDS)
+    net.run()
+    return net, sum(each.admitted for each in news), net.queues.offered - before
+
+
+@every_scheme
+def test_what_is_measured_fits_and_most_of_the_capacity_is_used(name):
+    """Reservations of peaks refuse everybody: each subscription might want everything."""
+    _, by_peaks, _ = crowded(name, "tight")
+    net, admitted, offered = crowded(name, "measured")
+    assert by_peaks == 0 < admitted
+    assert not any(net.queues.dropped_events().values()) and net.notified > 0
+    assert 0.5 < max(offered.values()) / SECONDS / 90.0 <= 1.0
+    for broker in net.brokers():
+        broker.check()
 
 
 def test_a_multicast_is_refused_in_the_name_of_the_member_that_cannot_take_it():

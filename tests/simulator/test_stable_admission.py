@@ -13,7 +13,7 @@ from rayvous.broker.admission import Admitting
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import books_problems, clients_of
-from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes.registry import NAMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -134,7 +134,9 @@ def chaos(seed: int, scheme: str) -> Simulation:
         seed=seed,
         last_words=dice.random() < 0.5,
         admission=AdmissionConfig(
-            dice.choice([0.0, 0.0, 0.4]), dice.choice(["paper", "tight"]), Capacity(dice.uniform(30, 90), 60)
+            dice.choice([0.0, 0.0, 0.4]),
+            dice.choice(["paper", "tight", "measured"]),
+            Capacity(dice.uniform(30, 90), 60),
         ),
     )
     homes = {name: dice.choice(brokers) for name in ("p", "q", "r", "a", "b", "c", "d")}
@@ -185,6 +187,26 @@ def test_chaos_with_crashes_and_bad_links_leaves_right_books(seed: int, scheme: 
 @every_scheme
 def test_so_it_does_under_every_scheme(scheme: str) -> None:
     mended(chaos(3, scheme))
+
+
+def test_brokers_that_are_restarted_charge_by_the_samples_that_they_had() -> None:
+    """And go on sampling where they were: the next sample is told after as many events as without a crash."""
+    config = AdmissionConfig(0.0, "measured", Capacity(100, 60))
+    nets = [Simulation(TREE, store=in_memory, stability=SMALL, admission=config) for _ in range(2)]
+    for crashes, net in enumerate(nets):
+        net.advertise("steel", 5, "k = 'steel'", 50.0)
+        assert net.settle()
+        net.subscribe("bob", 1, "n > 8", 1)
+        net.publish("steel", 5, [{"k": "steel", "n": n} for n in range(12)])
+        assert net.settle()
+        for broker in (1, 5) if crashes else ():
+            net.crash(broker)
+            net.restart(broker)
+        assert net.settle()
+        net.publish("steel", 5, [{"k": "steel", "n": n} for n in range(4)])
+        assert net.settle() and books_problems(net) == []
+    assert state(nets[0]) == state(nets[1])
+    assert 0 < state(nets[0])[1][0]["cpu", None] < 50 * MICRO
 
 
 def test_books_that_are_not_recorded_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

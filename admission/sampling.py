@@ -1,0 +1,230 @@
+"""Samples of what publishers publish, and the rates of advertisements divided over the events of the samples.
+
+Rules
+-----
+* The broker of a publisher keeps a sample of the events that each advertisement covers (`Sampler`). The first events
+  are all kept. Then each event takes, with a fixed probability, the place of another, so that the sample is of the
+  last thousand or so. The choice is a function of the event's number, not of chance.
+* Every broker divides the rate of a sampled advertisement over columns (`Sampled`): one for each event of the sample,
+  and one for the events that it may have missed. A filter that meets the advertisement wants the events of the sample
+  that it matches, and always the last column. So no filter is charged with more than the whole rate, the peak, and what
+  several filters want is counted once, by the same sums as without samples.
+* An event that was not among n has a probability of at most 3/n with a confidence of 95 % (the "rule of three"): the
+  last column has `UNSEEN` times as much as one of the events.
+
+Source: ours; paper 3, section 1, controls admission by measurement, and bounds demand by the peak (4.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from ..protocol.batch import EventBatch, concat
+from ..protocol.effects import Plain
+from ..protocol.ids import BrokerLink, ClientId
+from ..routing.filters.filter import Filter
+from .advertisements import AdvertisementDag, Micros, grown
+from .columns import Mask
+
+Key: TypeAlias = tuple[ClientId, int]
+"""The key of an advertisement: its publisher, and its number there."""
+
+SAMPLE: Final = 127
+"""The number of events in a sample at most."""
+
+WIDTH: Final = SAMPLE + 1
+"""The number of columns of an advertisement."""
+
+UNSEEN: Final = 3
+
+FIRST: Final = 8
+"""The number of events after which a sample is first told."""
+
+REPLACED: Final = 4
+"""One event in so many is taken into a full sample."""
+
+SAMPLE_BYTES_MAX: Final = 64 * 2**10
+"""The size of a sample at most; of larger events it has fewer, so that less is known."""
+
+
+class Sampler:
+    """The sample of the events of one advertisement.
+
+    Attributes
+    ----------
+    seen
+        How many events there were.
+    """
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self._kept: list[EventBatch] = []  # of one event each
+
+    def saw(self, batch: EventBatch) -> bool:
+        """Take in events; return whether the sample has changed so much that it is to be told."""
+        before, self.seen = self.seen, self.seen + len(batch)
+        for row, place in enumerate(_places(before, len(batch))):
+            if place < 0:
+                continue
+            event = batch.take(np.array([row]))
+            if place < len(self._kept):
+                self._kept[place] = event
+            else:
+                self._kept.append(event)
+        return _told(self.seen) > _told(before)
+
+    @property
+    def sample(self) -> EventBatch:
+        """The sample, without the events that are too many bytes."""
+        whole = concat(self._kept)
+        sizes = np.cumsum([event.nbytes for event in self._kept])
+        return whole.take(np.arange(int((sizes <= SAMPLE_BYTES_MAX).sum())))
+
+    def snapshot(self) -> Plain:
+        """Return the state."""
+        return self.seen, list(self._kept)
+
+    def restore(self, plain: Plain) -> None:
+        """Restore a snapshot. Only for a sampler that has not seen anything."""
+        self.seen, kept = plain
+        self._kept = list(kept)
+
+
+def _places(seen: int, count: int) -> list[int]:
+    """Return the place in the sample that each of the next events takes; -1 for none."""
+    numbers = np.arange(seen, seen + count, dtype=np.uint64)
+    mixed = (numbers * np.uint64(2654435761)) & np.uint64(0xFFFFFFFF)
+    places = ((mixed * np.uint64(SAMPLE * REPLACED)) >> np.uint64(32)).astype(np.int64)
+    places[places >= SAMPLE] = -1
+    first = numbers < SAMPLE
+    places[first] = numbers[first].astype(np.int64)
+    return [int(place) for place in places]
+
+
+def _told(seen: int) -> int:
+    """Return how often a sample was told after so many events: when it has doubled, then when half of it is new."""
+    if seen < SAMPLE:
+        return (seen // FIRST).bit_length()
+    return (SAMPLE // FIRST).bit_length() + 1 + (seen - SAMPLE) // (SAMPLE * REPLACED // 2)
+
+
+@dataclass(slots=True)
+class _Part:
+    """The columns of one advertisement, and which of them each held filter wants."""
+
+    filter: Filter
+    start: int
+    sample: EventBatch | None = None
+    masks: dict[Filter, Mask] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> slice:
+        return slice(self.start, self.start + WIDTH)
+
+    def mask(self, item: Filter) -> Mask:
+        """Return which columns a filter that meets the advertisement wants."""
+        known = self.masks.get(item)
+        if known is not None:
+            return known
+        out = np.zeros(WIDTH, np.bool_)
+        out[SAMPLE] = True
+        if self.sample is not None:
+            out[: len(self.sample)] = item.evaluate_batch(self.sample)
+        return out
+
+
+class Sampled:
+    """The rates of the advertisements of one broker, divided over the events of their samples.
+
+    Parameters
+    ----------
+    dag
+        The same advertisements as they are, which also numbers the links.
+
+    Attributes
+    ----------
+    own_rate
+        ``[link, column]``: micro-events a second.
+    """
+
+    def __init__(self, dag: AdvertisementDag) -> None:
+        self._dag = dag
+        self._parts: dict[Key, _Part] = {}
+        self._free: list[int] = []
+        self.own_rate: Micros = np.zeros((1, WIDTH), np.int64)
+
+    @property
+    def rows(self) -> dict[BrokerLink, int]:
+        """The row of each link."""
+        return self._dag.rows
+
+    def put(self, key: Key, item: Filter, link: BrokerLink, rate: int, sample: EventBatch | None) -> slice:
+        """Divide the rate of an advertisement; return its columns."""
+        part = self._parts.get(key)
+        if part is None:
+            start = self._free.pop() if self._free else len(self._parts) * WIDTH
+            part = self._parts[key] = _Part(item, start)
+        part.sample = sample
+        part.masks.clear()
+        row = self._dag.row(link)
+        self.fit()
+        count = 0 if sample is None else len(sample)
+        each = rate // (count + UNSEEN) if count else 0
+        columns = self.own_rate[:, part.columns]
+        columns[:] = 0
+        columns[row, :count] = each
+        columns[row, SAMPLE] = rate - count * each
+        return part.columns
+
+    def remove(self, key: Key) -> slice:
+        """Remove an advertisement; return the columns that it had."""
+        part = self._parts.pop(key)
+        self.own_rate[:, part.columns] = 0
+        self._free.append(part.start)
+        return part.columns
+
+    def fit(self) -> None:
+        """Grow to the present number of links and advertisements."""
+        used = max((part.start for part in self._parts.values()), default=0) + WIDTH
+        columns = len(self.own_rate[0])
+        while columns < used:
+            columns *= 2
+        self.own_rate = grown(self.own_rate, max(len(self.own_rate), len(self._dag.own_rate)), columns)
+
+    def sample(self, key: Key) -> EventBatch | None:
+        """Return the sample of an advertisement; None if there is none yet."""
+        part = self._parts.get(key)
+        return None if part is None else part.sample
+
+    def mask(self, item: Filter) -> Mask:
+        """Return which columns a filter wants, over all advertisements."""
+        out = np.zeros(len(self.own_rate[0]), np.bool_)
+        meets, slot = self._dag.relations(item).meets, self._dag.columns.slot
+        for part in self._parts.values():
+            if meets[slot(part.filter)]:
+                out[part.columns] = part.mask(item)
+        return out
+
+    def remember(self, item: Filter, key: Key) -> Mask:
+        """Return which of its columns a held filter that meets an advertisement wants, and keep that."""
+        part = self._parts[key]
+        part.masks[item] = part.mask(item)
+        return part.masks[item]
+
+    def forget(self, item: Filter) -> None:
+        """Forget what a filter wants that is not held any more."""
+        for part in self._parts.values():
+            part.masks.pop(item, None)
+
+    def snapshot(self) -> Plain:
+        """Return the columns of each advertisement, and the samples."""
+        parts = [(key, part.filter, part.start, part.sample) for key, part in self._parts.items()]
+        return {"parts": parts, "free": list(self._free), "own_rate": self.own_rate.copy()}
+
+    def restore(self, plain: Plain) -> None:
+        """Restore a snapshot. Only for an instance without advertisements whose DAG has been restored."""
+        self._parts = {tuple(key): _Part(item, start, sample) for key, item, start, sample in plain["parts"]}
+        self._free, self.own_rate = list(plain["free"]), plain["own_rate"].copy()

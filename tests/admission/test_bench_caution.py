@@ -1,0 +1,39 @@
+"""What caution costs: with measured demand most of the bottleneck is used, and it is never over its capacity.
+
+Reference: paper 3, sections 1 and 4.2; docs/decisions/0177-demand-is-sampled.md.
+"""
+
+import random
+
+import pytest
+from rayvous.benchmarks import caution
+
+CARRIERS = "ABCDEFGHIJKL"
+CASES = [case for case in caution.CASES if case.name in ("peaks", "measured", "without control")]
+
+
+def rows(load, seed=0):
+    result = caution.run(load, seed, CASES)
+    return {row["guarantee"]: row for row in result["results"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_ranges(seed):
+    found = rows(caution.ranges(150, seed), seed)
+    assert found["without control"]["busiest_used"] > 1.2
+    assert found["peaks"]["bottleneck_used"] < 0.5
+    measured = found["measured"]
+    assert measured["busiest_used"] >= 0.6 and measured["worst_5_seconds"] <= 1.0 and not measured["dropped"]
+    assert measured["refused"] < found["peaks"]["refused"]
+
+
+def test_a_small_load_of_what_looks_like_flights():
+    dice = random.Random("flights")
+    made = [{"carrier": dice.choice(CARRIERS), "delay": dice.randint(0, 99)} for _ in range(3000)]
+    load = caution.flights(made, [f"delay BETWEEN {low} AND {low + 9}" for low in range(0, 90, 3)])
+    assert [str(each.advertises) for each in load.publishers] == [f"carrier = '{name}'" for name in CARRIERS]
+    assert sum(each.rate for each in load.publishers) == pytest.approx(500.0)
+    found = rows(load)
+    assert found["peaks"]["refused"] == 1.0 > found["measured"]["refused"]
+    assert found["measured"]["worst_5_seconds"] <= 1.0 and not found["measured"]["dropped"]

@@ -1,0 +1,144 @@
+"""Samples of events, and what is charged by them, beside a count event by event.
+
+Reference: paper 3, sections 1 and 4.2; docs/decisions/0177-demand-is-sampled.md.
+"""
+
+from fractions import Fraction
+from random import Random
+
+import pytest
+from rayvous.admission.advertisements import LOCAL
+from rayvous.admission.books import MARGIN, Books
+from rayvous.admission.sampling import FIRST, SAMPLE, SAMPLE_BYTES_MAX, UNSEEN, Sampler
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.messages.admission import MICRO, Capacity
+from rayvous.routing.filters.filter import Filter, to_filter
+
+
+def events(values):
+    return batch_of([{"x": value} for value in values])
+
+
+def values(batch):
+    return [event["x"] for event in batch.events()]
+
+
+def test_the_first_events_are_all_in_the_sample():
+    sampler = Sampler()
+    sampler.saw(events(range(50)))
+    sampler.saw(events(range(50, SAMPLE)))
+    assert values(sampler.sample) == list(range(SAMPLE))
+
+
+def test_later_the_sample_is_of_the_last_events_whatever_the_batches():
+    one, many = Sampler(), Sampler()
+    one.saw(events(range(5000)))
+    for first in range(0, 5000, 100):
+        many.saw(events(range(first, first + 100)))
+    assert values(one.sample) == values(many.sample)
+    kept = sorted(values(one.sample))
+    assert len(set(kept)) == SAMPLE and 4200 < sum(kept) / SAMPLE < 4800, "of the last five hundred or so"
+
+
+def test_a_sample_is_told_when_it_has_doubled_and_then_when_half_of_it_is_new():
+    sampler = Sampler()
+    told = [number for number in range(1, 1000) if sampler.saw(events([number]))]
+    assert told == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, SAMPLE, SAMPLE + 254, SAMPLE + 508, SAMPLE + 762]
+
+
+def test_large_events_are_not_told_beyond_a_number_of_bytes():
+    sampler = Sampler()
+    sampler.saw(batch_of([{"text": str(number) * (SAMPLE_BYTES_MAX // 4)} for number in range(8)]))
+    assert 0 < len(sampler.sample) <= 4 and sampler.sample.nbytes <= SAMPLE_BYTES_MAX
+
+
+FILTERS = [to_filter(f"x BETWEEN {low} AND {low + wide}") for low in range(8) for wide in (0, 2, 5)]
+
+
+def reference(
+    adverts: dict[str, tuple[Filter, int, int, list[int]]], held: dict[int, list[Filter]]
+) -> tuple[int, dict[int, int]]:
+    """Return the load of the CPU and of each link in a tree: each event of each sample is followed by hand."""
+
+    def load(to: set[int], *, cpu: bool = False) -> int:
+        peak, measured = 0, Fraction(0)
+        for item, rate, source, sample in adverts.values():
+            own = cpu and source == LOCAL
+            meets = [
+                other
+                for link in to - {source}
+                for other in held[link]
+                if any(item.matches({"x": x}) and other.matches({"x": x}) for x in range(15))
+            ]
+            if own or meets:
+                peak += rate
+                each = rate // (len(sample) + UNSEEN) if sample else 0
+                wanted = sum(own or any(other.matches({"x": x}) for other in meets) for x in sample)
+                measured += rate - each * (len(sample) - wanted)
+        return min(peak, int(measured * (MARGIN + 1)) // MARGIN)
+
+    return load(set(held), cpu=True), {link: load({link}) for link in held if link != LOCAL}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_charged_is_a_count_of_the_samples_and_at_most_the_peak(seed):
+    """Through all changes: samples come and go, filters too, and an advertisement gets another rate or link."""
+    dice = Random(seed)
+    books = Books(0, Capacity(10**6), "measured")
+    links = [LOCAL, *range(1, dice.randint(2, 4))]
+    for link in links[1:]:
+        books.join(link)
+    adverts: dict[str, tuple[Filter, int, int, list[int]]] = {}
+    held: dict[int, list[Filter]] = {link: [] for link in links}
+    for _ in range(25):
+        act, link, item = dice.random(), dice.choice(links), dice.choice(FILTERS)
+        if act < 0.3:
+            name = f"p{dice.randrange(4)}"
+            before = adverts.get(name)
+            sample = before[3] if before is not None and before[0] == item else []
+            adverts[name] = item, dice.randint(1, 40) * MICRO, link, sample
+            books.advertise((name, 1), *adverts[name][:3])
+        elif act < 0.4 and adverts:
+            name = dice.choice(sorted(adverts))
+            del adverts[name]
+            books.unadvertise((name, 1))
+        elif act < 0.65 and adverts:
+            name = dice.choice(sorted(adverts))
+            inside = [x for x in range(15) if adverts[name][0].matches({"x": x})]
+            sample = [dice.choice(inside) for _ in range(dice.randint(0, 20))]
+            adverts[name] = *adverts[name][:3], sample
+            books.measure((name, 1), events(sample))
+        elif act < 0.9:
+            books.hold(item, link, 0)
+            held[link] = [*dict.fromkeys([*held[link], item])]
+        elif held[link]:
+            books.drop(held[link].pop(), link)
+        cpu, over = reference(adverts, held)
+        reserved = books.reserved()
+        assert reserved["cpu", None] == cpu
+        assert {link: reserved["bandwidth", link] for link in links[1:]} == over
+        books.check()
+
+
+def test_a_subscription_asks_for_what_the_sample_shows_and_a_third_more_and_is_refused_by_that():
+    books = Books(0, Capacity(20), "measured")
+    books.join(1)
+    books.advertise(("p", 1), to_filter("x >= 0"), 100 * MICRO, 1)
+    [unknown] = books.refusals(to_filter("x < 10"), LOCAL)
+    assert (unknown.asked, unknown.free) == (100.0, 20.0)
+    books.measure(("p", 1), events(range(97)))
+    assert books.refusals(to_filter("x < 10"), LOCAL) == ()  # 10 + 3 of 100, and a third
+    [more] = books.refusals(to_filter("x < 13"), LOCAL)
+    assert more.asked == pytest.approx((13 + UNSEEN) * (MARGIN + 1) / MARGIN)
+
+
+def test_what_no_longer_fits_after_a_sample_is_degraded_even_if_others_meet_the_same():
+    books = Books(0, Capacity(60), "measured")
+    books.join(1)
+    books.advertise(("p", 1), to_filter("x >= 0"), 100 * MICRO, 1)
+    books.measure(("p", 1), events([1] * 10 + [50] * 10 + [99] * 77))
+    for low in (0, 50):
+        books.hold(to_filter(f"x BETWEEN {low} AND {low + 9}"), LOCAL, priority=low)
+    assert not books.degraded()
+    books.measure(("p", 1), events([1] * 30 + [50] * 30 + [99] * 37))
+    assert [str(item) for item, _ in books.degraded()] == ["x BETWEEN 0 AND 9"]
