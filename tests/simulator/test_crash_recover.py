@@ -100,8 +100,15 @@ def test_a_crash_between_any_two_effects_leaves_no_trace(
     assert crash_everywhere(scripted, scheme, last_words, every) > 200 / every
 
 
-@every_scheme
-@pytest.mark.parametrize("every", [slow(17), thorough(7)])
+# Options are also in `test_so_it_is_under_every_scheme`, which crashes brokers at moments that are drawn.
+@pytest.mark.parametrize(
+    ("scheme", "every"),
+    [
+        (slow if every == 17 and "+" not in scheme else thorough)(scheme, every)
+        for scheme in NAMES
+        for every in (17, 7)
+    ],
+)
 def test_nor_does_it_under_any_scheme(scheme: str, every: int, scripted: type[Any]) -> None:
     last_words = NAMES.index(scheme) % 2 == 0
     assert crash_everywhere(scripted, scheme, last_words, every) > 70 / every
@@ -133,9 +140,12 @@ def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: 
     [
         pytest.param(
             scheme, admission, id=f"{scheme}{'-admission' if admission else ''}",
-            marks=() if scheme in KINDS and (scheme == "hybrid") == bool(admission) else pytest.mark.slow,
+            marks=(
+                (pytest.mark.slow, pytest.mark.thorough) if (at % 4 == 0) != bool(admission)
+                else () if scheme in KINDS else pytest.mark.slow
+            ),
         )
-        for scheme in NAMES
+        for at, scheme in enumerate(NAMES)
         for admission in (None, AdmissionConfig(0.0))
     ],
 )  # fmt: skip
