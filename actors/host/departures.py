@@ -5,6 +5,7 @@ Rules
 * What one step puts into a queue leaves together: a hundred announcements of one step are one call.
 * A step is a call that came in, from `hold` to `go`. Anything else leaves in the next turn of the event loop.
 * So the events that a call has brought leave before that call is answered, and without a turn of the loop.
+* What nobody waits for, as a record of what was done, is done `afterwards`, when the step's events are on their way.
 * A queue that fails to send is logged, and silences no other.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..logs import HOST, Log
@@ -34,6 +36,7 @@ class Departures:
         self._leaving: list[Leave] = []
         self._held = False
         self._soon = False
+        self._after: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def add(self, leave: Leave) -> None:
         """Have a queue send what it has when the step is done."""
@@ -41,6 +44,13 @@ class Departures:
         if not self._held and not self._soon:
             self._soon = True
             asyncio.get_running_loop().call_soon(self._go_soon)
+
+    def afterwards(self, do: Callable[..., object], *given: Any) -> None:
+        """Do something once what the step puts into queues has left; at once outside of a step."""
+        if self._held:
+            self._after.append((do, given))
+        else:
+            do(*given)
 
     def hold(self) -> None:
         """Begin a step."""
@@ -58,6 +68,13 @@ class Departures:
                 except Exception as error:
                     self._log.error("what waits in a queue could not be sent", exc_info=error)
                     left = False
+        if self._after:
+            after, self._after = self._after, []
+            for do, given in after:
+                try:
+                    do(*given)
+                except Exception as error:
+                    self._log.error("what a step has done could not be recorded", exc_info=error)
         return left
 
     def _go_soon(self) -> None:

@@ -9,6 +9,7 @@ Rules
 * A broker that detects that its state is damaged ends its process, as in a crash. The operator of the network
   restarts it (paper 4, section 2).
 * A broker that is late (`clock`) is told the time before anything else.
+* Telemetry and counts are written down when the events of the step have left (`departures`): no event waits for them.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from ...protocol.queries import OtherMembers
 from .admission import HostAdmission
 from .attachments import Attachments
 from .clock import Clock
+from .departures import Departures
 from .hosted_broker import Given, Happened, HostedBroker
 from .outbox import CARRIERS, LinkMessage, Outbox, wait_for_room
 from .resting import Awake
@@ -105,6 +107,8 @@ class Driver:
         A live view of the host's brokers.
     ways
         The transport to other brokers.
+    departures
+        The queues of the host that have something to send.
     clock
         The time of the brokers.
     attachments, admission, telemetry
@@ -128,6 +132,7 @@ class Driver:
         self,
         hosted_brokers: Mapping[BrokerId, HostedBroker],
         ways: Transport,
+        departures: Departures,
         clock: Clock,
         attachments: Attachments,
         admission: HostAdmission,
@@ -140,6 +145,7 @@ class Driver:
         self.handled = 0
         self._hosted_brokers = hosted_brokers
         self._transport = ways
+        self._departures = departures
         self._clock = clock
         self._attachments = attachments
         self._admission = admission
@@ -176,7 +182,7 @@ class Driver:
         if isinstance(message, TIMED) or self._clock.is_late(hosted.ticked_at):
             self.tell_time(hosted)
         self.drive(hosted, Received(source, message), pressure)
-        self._telemetry.flush_when_due(hosted)
+        self._departures.afterwards(self._telemetry.flush_when_due, hosted)
 
     async def host_beat(self, host: str, stands: Sequence[Stands]) -> list[bool]:
         """Take in the heartbeat of another host; return which of the changes of standing heartbeats it has taken."""
@@ -231,7 +237,7 @@ class Driver:
         if isinstance(effect, Deliver):
             self._deliver(hosted, effect, now, pressure)
             return
-        hosted.telemetry.effect(now, effect)
+        self._departures.afterwards(hosted.telemetry.effect, now, effect)
         match effect:
             case Send():
                 box = hosted.links.get(effect.to)
@@ -308,7 +314,7 @@ class Driver:
     def _deliver(
         self, hosted: HostedBroker, deliver: Deliver, now: float, pressure: Backpressure | None
     ) -> None:
-        hosted.delivered(now, deliver)
+        self._departures.afterwards(hosted.delivered, now, deliver)
         here = hosted.absent.reachable(deliver, hosted.owners, hosted.durable)
         if here is None:
             return

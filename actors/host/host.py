@@ -207,6 +207,7 @@ class BrokerHost:
         return Driver(
             self.hosted_brokers,
             self.transport,
+            self.departures,
             self.clock,
             self.attachments,
             self.admission,

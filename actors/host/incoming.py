@@ -312,7 +312,7 @@ class Incoming:
         match message:
             case Events():
                 if not message.retransmitted:
-                    hosted.telemetry.published(time.time(), message.batch)
+                    self._departures.afterwards(hosted.telemetry.published, time.time(), message.batch)
                 self._driver.handle(hosted, client, message, pressure)
             case Cancel(number):
                 self._driver.handle(hosted, client, message)
