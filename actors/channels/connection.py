@@ -207,53 +207,53 @@ class Connection(Generic[W]):
     def take(self, data: bytes) -> list[Event[W]]:
         """Take in what has arrived; return what it means, in order. After `Refused`, nothing is taken in."""
         events: list[Event[W]] = []
-        if not self._refused:
-            try:
-                self._parse(data, events)
-            except _Wrong as wrong:
-                self._refused = True
-                self._held.clear()
-                events.append(Refused(str(wrong)))
+        if self._refused:
+            return events
+        try:
+            # Most often whole frames arrive: they are not copied before they are read.
+            held: bytes | bytearray = data
+            if self._held:
+                self._held += data
+                held = self._held
+            start, end = 0, len(held)
+            while end - start >= _HEAD_BYTES:
+                length, kind, number = _HEAD.unpack_from(held, start)
+                if length > (GREETING_BYTES_MAX if self.peer is None else self._frame_bytes_max):
+                    raise self._too_long(length)
+                begin, stop = start + _HEAD_BYTES, start + _HEAD_BYTES + length
+                if stop > end:
+                    break
+                if held is data:
+                    content = data[begin:stop]
+                else:
+                    with memoryview(held) as view:
+                        content = bytes(view[begin:stop])
+                start = stop
+                # What carries events is told apart here, without a further call: these are nearly all frames.
+                if kind == _CALL and number == self._heard + 1 and self.peer is not None:
+                    self._heard = number
+                    self.serving.add(number)
+                    events.append(Called(number, content))
+                elif kind == _ANSWER and number in self.waiting and self.peer is not None:
+                    self._in_parts.discard(number)
+                    events.append(Answered(self.waiting.pop(number), content, False))
+                else:
+                    event = (
+                        self._greeted(kind, content)
+                        if self.peer is None
+                        else self._told(kind, number, content)
+                    )
+                    if event is not None:
+                        events.append(event)
+            if held is not data:
+                del self._held[:start]
+            elif start < end:
+                self._held += data[start:]
+        except _Wrong as wrong:
+            self._refused = True
+            self._held.clear()
+            events.append(Refused(str(wrong)))
         return events
-
-    def _parse(self, data: bytes, events: list[Event[W]]) -> None:
-        # Most often whole frames arrive: they are not copied before they are read.
-        held: bytes | bytearray = data
-        if self._held:
-            self._held += data
-            held = self._held
-        start, end = 0, len(held)
-        while end - start >= _HEAD_BYTES:
-            length, kind, number = _HEAD.unpack_from(held, start)
-            if length > (GREETING_BYTES_MAX if self.peer is None else self._frame_bytes_max):
-                raise self._too_long(length)
-            begin, stop = start + _HEAD_BYTES, start + _HEAD_BYTES + length
-            if stop > end:
-                break
-            if held is data:
-                content = data[begin:stop]
-            else:
-                with memoryview(held) as view:
-                    content = bytes(view[begin:stop])
-            start = stop
-            # What carries events is told apart here, without a further call: these are nearly all frames.
-            if kind == _CALL and number == self._heard + 1 and self.peer is not None:
-                self._heard = number
-                self.serving.add(number)
-                events.append(Called(number, content))
-            elif kind == _ANSWER and number in self.waiting and self.peer is not None:
-                self._in_parts.discard(number)
-                events.append(Answered(self.waiting.pop(number), content, False))
-            else:
-                event = (
-                    self._greeted(kind, content) if self.peer is None else self._told(kind, number, content)
-                )
-                if event is not None:
-                    events.append(event)
-        if held is not data:
-            del self._held[:start]
-        elif start < end:
-            self._held += data[start:]
 
     def _too_long(self, length: int) -> _Wrong:
         most = GREETING_BYTES_MAX if self.peer is None else self._frame_bytes_max

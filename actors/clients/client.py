@@ -112,6 +112,7 @@ class Client:
         self.name = name
         self._directory, self._process, self._rendezvous, self._placement, self.ticket = context
         self._place = Place(broker, self._directory.hosts[broker])
+        self._known: tuple[Any, HostHandle] | None = None  # the host that was called last, and its handle
         self._features = self._directory.features
         self._moving = asyncio.Lock()
         self._closed = False
@@ -143,7 +144,10 @@ class Client:
         return self._closed
 
     def _handle(self, host: Any) -> HostHandle:
-        return self._process.handle(host)
+        known = self._known
+        if known is None or known[0] is not host:
+            known = self._known = host, self._process.handle(host)
+        return known[1]
 
     def _request(self, place: Place, messages: Sequence[Request], session: str = "") -> Answer[Any]:
         """Pass messages of this client to its broker at a place; as `HostHandle.request`."""

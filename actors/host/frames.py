@@ -40,7 +40,7 @@ from .sessions import DeliveryBatch
 PIECE_BYTES: Final = 64 * 1024
 CALL_BYTES_MAX: Final = 2 * 1024 * 1024
 
-METHODS: Final = frozenset({"end_session", "host_beat", "poll", "receive", "request"})
+METHODS: Final = frozenset({"end_session", "host_beat", "poll", "quiet", "receive", "request"})
 """The methods that are called this way: those that carry events, and those that must not overtake them."""
 
 AT_ONCE: Final = frozenset({"poll", "receive", "request"})
@@ -189,11 +189,11 @@ async def answered(host: Any, pieces: Sequence[bytes]) -> bytes:
     InputError
         If the method is not one of :data:`METHODS`.
     """
-    answer = begun(host, pieces)
+    answer = begun(host, pieces[0] if len(pieces) == 1 else b"".join(pieces))
     return answer if isinstance(answer, bytes) else await answer
 
 
-def begun(host: Any, pieces: Sequence[bytes]) -> bytes | Later[bytes] | Awaitable[bytes]:
+def begun(host: Any, content: bytes) -> bytes | Later[bytes] | Awaitable[bytes]:
     """Begin such a call; return its packed answer at once, if nothing has to be waited for.
 
     Raises
@@ -201,7 +201,7 @@ def begun(host: Any, pieces: Sequence[bytes]) -> bytes | Later[bytes] | Awaitabl
     InputError
         If the method is not one of :data:`METHODS`.
     """
-    method, arguments = call_of(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    method, arguments = call_of(content)
     if method not in METHODS:
         raise InputError(f"no method {method!r} is called with bytes: there are {sorted(METHODS)}")
     where = host.incoming if method in AT_ONCE else host

@@ -168,7 +168,7 @@ class BrokerHost:
         return Channels(
             config,
             name=bytes.fromhex(ray.get_runtime_context().get_actor_id()),
-            serve=lambda content: begun(self, [content]),
+            serve=partial(begun, self),
             heals=self.features.heals,
             died=self._lost,
             log=self.log,

@@ -6,6 +6,22 @@ import pytest
 from rayvous.actors.host.departures import Departures, departures_here
 
 
+def test_what_nobody_waits_for_is_done_when_the_step_has_left(caplog: pytest.LogCaptureFixture) -> None:
+    departures, done = Departures(), list[str]()
+
+    def fail() -> None:
+        raise ValueError("no room")
+
+    departures.afterwards(done.append, "outside of a step, at once")
+    departures.hold()
+    departures.add(lambda: done.append("left") or True)
+    departures.afterwards(fail)
+    departures.afterwards(done.append, "recorded")
+    assert len(done) == 1 and departures.go()
+    assert done[1:] == ["left", "recorded"] and "could not be recorded" in caplog.text
+    assert departures.go() and len(done) == 3
+
+
 def test_what_a_step_puts_leaves_when_it_is_done_and_all_else_in_the_next_turn() -> None:
     async def test() -> None:
         departures = Departures()

@@ -41,6 +41,10 @@ class Wire:
     def lane(self, key: Any) -> Lane:
         return self.lanes.setdefault(key, Lane())
 
+    def straight(self, key: Any) -> Lane | None:
+        lane = self.lane(key)
+        return lane if self.ready and (lane.direct or not lane.out) else None
+
     def call(self, lane: Lane, content: bytes) -> Later[bytes]:
         answer = Later[bytes]()
         self.calls.append((call_of(content), answer))
@@ -63,7 +67,7 @@ async def leaf(wire: Wire, limits: Limits | None = None, recovery: Recovery | No
 
 async def wanted(wire: Wire, host: BrokerHost) -> None:
     """Let the parent want every event."""
-    said = frames.begun(host, [packed(("receive", (LEAF, ROOT, [Announce(1, ANY)])))])
+    said = frames.begun(host, packed(("receive", (LEAF, ROOT, [Announce(1, ANY)]))))
     assert isinstance(said, bytes)
     wire.calls.clear()
 
@@ -78,7 +82,7 @@ def test_what_a_call_brings_has_left_when_it_is_answered_in_the_same_turn() -> N
         await wanted(wire, host)
         for turn in (1, 2):
             call = packed(("request", (LEAF, "bob", [events(turn)], "", 1.0)))
-            assert isinstance(frames.begun(host, [call]), bytes)
+            assert isinstance(frames.begun(host, call), bytes)
         ((method, arguments), first) = wire.calls[0]
         assert len(wire.calls) == 1 and method == "receive" and arguments[:2] == (ROOT, LEAF)
         first.give(packed("node"))
@@ -88,15 +92,35 @@ def test_what_a_call_brings_has_left_when_it_is_answered_in_the_same_turn() -> N
     run(test)
 
 
+def test_no_event_waits_for_the_record_of_itself() -> None:
+    """What tells of an event is written down when it is on its way, and before its call is answered."""
+
+    async def test(wire: Wire) -> None:
+        host = await leaf(wire)
+        await wanted(wire, host)
+        records = host.hosted_brokers[LEAF].telemetry
+        asked, rows, seen = wire.call, records.rows, list[int]()
+
+        def call(lane: Lane, content: bytes) -> Later[bytes]:
+            seen.append(records.rows)
+            return asked(lane, content)
+
+        wire.call = call  # type: ignore[method-assign]
+        frames.begun(host, packed(("request", (LEAF, "bob", [events(1)], "", 1.0))))
+        assert seen == [rows] and records.rows == rows + 2, "it was published, and went up"
+
+    run(test)
+
+
 def test_a_poll_that_waits_is_answered_by_the_call_that_brings_something() -> None:
     async def test(wire: Wire) -> None:
         host = await leaf(wire)
-        asked = frames.begun(host, [packed(("request", (LEAF, "alice", [Register(1, ANY)], "process")))])
+        asked = frames.begun(host, packed(("request", (LEAF, "alice", [Register(1, ANY)], "process"))))
         assert not isinstance(asked, bytes), "a subscription is answered when it is installed"
         registering = asyncio.ensure_future(asked)
-        poll = frames.begun(host, [packed(("poll", ("process", 0, 20.0)))])
+        poll = frames.begun(host, packed(("poll", ("process", 0, 20.0))))
         assert isinstance(poll, Later) and not poll.done
-        frames.begun(host, [packed(("request", (LEAF, "bob", [events(1)], "", 1.0)))])
+        frames.begun(host, packed(("request", (LEAF, "bob", [events(1)], "", 1.0))))
         assert poll.done and [delivery.number for delivery in unpacked([poll.value])] == [1]
         await asyncio.sleep(0)
         registering.cancel()
@@ -112,14 +136,14 @@ def test_a_subscription_that_is_installed_at_once_is_answered_at_once() -> None:
 
         def ask(number: int, wanted: Any) -> Any:
             said = [Register(number, wanted)]
-            return frames.begun(host, [packed(("request", (LEAF, "alice", said, "process")))])
+            return frames.begun(host, packed(("request", (LEAF, "alice", said, "process"))))
 
         first = ask(1, ANY)
         assert not isinstance(first, bytes), "the parent has not installed it"
         waiting = asyncio.ensure_future(first)
         ((_, (_, _, [announced], *_)), _) = wire.calls[0]
         installed = [Installed(announced.token)]
-        frames.begun(host, [packed(("receive", (LEAF, ROOT, installed)))])
+        frames.begun(host, packed(("receive", (LEAF, ROOT, installed))))
         assert unpacked([await waiting]) == {1: {}}
         assert unpacked([ask(2, to_filter("x > 5"))]) == {2: {}}
 
@@ -130,7 +154,7 @@ def test_a_call_that_fills_an_outbox_is_answered_when_that_has_room() -> None:
     async def test(wire: Wire) -> None:
         host = await leaf(wire, Limits.for_tests(call_events_max=4, outbox_events_max=4))
         await wanted(wire, host)
-        answer = frames.begun(host, [packed(("request", (LEAF, "bob", [events(1, 5)], "", 1.0)))])
+        answer = frames.begun(host, packed(("request", (LEAF, "bob", [events(1, 5)], "", 1.0))))
         assert not isinstance(answer, bytes)
         waiting = asyncio.ensure_future(answer)
         for _ in range(10):
@@ -154,7 +178,7 @@ def test_calls_of_a_life_that_is_not_known_wait_in_order() -> None:
 
         host.transport.ask_at(SimpleNamespace(whereabouts=SimpleNamespace(remote=whereabouts)))
         said = [
-            frames.begun(host, [packed(("receive", (LEAF, ROOT, [Announce(number, ANY)], 1)))])
+            frames.begun(host, packed(("receive", (LEAF, ROOT, [Announce(number, ANY)], 1))))
             for number in (1, 2)
         ]
         assert not any(isinstance(each, bytes) for each in said), "the second must not overtake the first"
@@ -165,7 +189,7 @@ def test_calls_of_a_life_that_is_not_known_wait_in_order() -> None:
         gate.set()
         await asyncio.gather(*waiting)
         assert host.driver.handled == 2
-        last = frames.begun(host, [packed(("receive", (LEAF, ROOT, [Announce(3, ANY)], 1)))])
+        last = frames.begun(host, packed(("receive", (LEAF, ROOT, [Announce(3, ANY)], 1))))
         assert isinstance(last, bytes), "now the incarnation is known"
 
     run(test)
@@ -176,10 +200,10 @@ def test_an_error_is_raised_at_once_and_leaves_no_answer_owed() -> None:
         host = await leaf(wire)
         host.attachments.require_own = _refuse  # type: ignore[method-assign]
         with pytest.raises(ClientError, match="not its own"):
-            frames.begun(host, [packed(("request", (LEAF, "bob", [events(1)], "", 1.0)))])
+            frames.begun(host, packed(("request", (LEAF, "bob", [events(1)], "", 1.0))))
         host.driver.handle = _refuse  # type: ignore[method-assign]
         with pytest.raises(ClientError, match="not its own"):
-            frames.begun(host, [packed(("request", (LEAF, "alice", [Register(1, ANY)], "process")))])
+            frames.begun(host, packed(("request", (LEAF, "alice", [Register(1, ANY)], "process"))))
         assert host.hosted_brokers[LEAF].answers.of("alice", Register) == []
 
     run(test)
@@ -233,7 +257,7 @@ def test_a_request_that_resumes_twice_is_refused_and_changes_nothing() -> None:
         host = await leaf(wire)
         said = [Resume({}, 0.0, 0.0, incarnation) for incarnation in (1, 2)]
         with pytest.raises(ClientError, match=r"'alice' resumes 2 times in one request: send one Resume"):
-            frames.begun(host, [packed(("request", (LEAF, "alice", said, "process")))])
+            frames.begun(host, packed(("request", (LEAF, "alice", said, "process"))))
         assert not host.hosted_brokers[LEAF].owners
 
     run(test)
