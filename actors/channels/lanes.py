@@ -21,10 +21,6 @@ class Lane:
         self.direct = False
         self.out = 0  # calls without an answer
 
-    def takes(self, direct: bool) -> bool:
-        """Return whether a call that is made now goes by the channel; `direct` says whether that is open."""
-        return direct and (self.direct or not self.out)
-
     def enter(self, direct: bool) -> bool:
         """Count a call that prefers this carrier; return whether it goes by the channel."""
         with self._turn:

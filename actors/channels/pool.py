@@ -102,6 +102,20 @@ class Way:
         lane = self._lanes.get(key)
         return self._lanes.setdefault(key, Lane()) if lane is None else lane
 
+    def straight(self, key: Any) -> Lane | None:
+        """Return the lane of a sender whose next call can go by the channel; None if it cannot, or not yet."""
+        channel = self.channel
+        if channel is None or not channel.open:
+            self._open_in_time()
+            return None
+        lane = self.lane(key)
+        return lane if lane.direct or not lane.out else None
+
+    @property
+    def opened(self) -> bool:
+        """Whether the channel is open."""
+        return self.channel is not None and self.channel.open
+
     @property
     def ready(self) -> bool:
         """Whether the channel is open; if it is not, it is opened for later calls."""

@@ -133,8 +133,8 @@ class HostHandle:
         """
         if self._way is None:
             return None
-        lane = self._way.lane((to, source))
-        if not lane.takes(self._way.ready):
+        lane = self._way.straight((to, source))
+        if lane is None:
             return None
         content = load_of(to, source, messages, incarnation, *since)
         lane.enter(True)
@@ -207,8 +207,8 @@ class HostHandle:
         as long as little is sent that no poll has acknowledged.
         """
         if take is not None and self._way is not None:
-            lane = self._way.lane(session)
-            if lane.takes(self._way.ready):
+            lane = self._way.straight(session)
+            if lane is not None:
                 content = packed(("poll", (session, acknowledged, timeout_seconds, AHEAD_EVENTS)))
                 lane.enter(True)
                 return unpacked([await self._way.call(lane, content, lambda part: take(unpacked([part])))])  # type: ignore[no-any-return]
@@ -295,9 +295,11 @@ class HostHandle:
         """Ask for what tells the machine of the host from others; "" if that is unknown."""
         return self._call("machine")
 
-    def quiet(self, deliveries: bool = True) -> ObjectRef[int]:
+    def quiet(self, deliveries: bool = True) -> Answer[int]:
         """Wait until nothing waits to leave; the answer is how many messages the host has handled."""
-        return self._call("quiet", deliveries)
+        if self._way is None or not self._way.opened:
+            return self._call("quiet", deliveries)
+        return self._post(lambda: packed(("quiet", (deliveries,))), lambda: self._call("quiet", deliveries))
 
     def describe(self) -> ObjectRef[dict[BrokerId, dict[str, int]]]:
         """Ask for the sizes of the state of each broker."""

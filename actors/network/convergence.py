@@ -13,6 +13,8 @@ from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
 from ...recovery.membership.structure import Survey, in_views, problems
+from ..host.errors import broker_errors
+from ..host.handle import waited
 
 if TYPE_CHECKING:
     from ..clients.attaching import Attaching
@@ -93,7 +95,7 @@ class Convergence:
             before: list[int] = []
             while True:
                 left = max(0.001, deadline - time.monotonic())
-                handled = self._hosts.ask("quiet", deliveries, timeout_seconds=left)
+                handled = self._quiet(deliveries, left)
                 if handled == before:
                     break
                 before = handled
@@ -107,6 +109,20 @@ class Convergence:
                 raise BrokerUnavailable(
                     f"network {self._hosts.name!r} has not come to rest within {timeout_seconds} s"
                 )
+
+    def _quiet(self, deliveries: bool, seconds: float) -> list[int]:
+        """Wait until each host has nothing to send; return how many messages each has handled.
+
+        A host that nobody replaces is asked over the channel of this process, which takes a tenth of a call of Ray.
+        """
+        hosts = self._hosts
+        if hosts.features.outlives_processes:
+            return hosts.ask("quiet", deliveries, timeout_seconds=seconds)
+        hosts.require_open()
+        until = time.monotonic() + seconds
+        with broker_errors(f"quiet in network {hosts.name!r}"):
+            calls = [self._attached.process.handle(host).quiet(deliveries) for host in hosts.hosts()]
+            return [waited(call, max(0.0, until - time.monotonic())) for call in calls]
 
     def _healed(self, deadline: float) -> Any:
         """Wait until a network that heals has converged; return its state, which changes if it heals again."""

@@ -72,7 +72,7 @@ class FakeWay:
 
     def __init__(self) -> None:
         self.lanes: dict[Any, Lane] = {}
-        self.ready = True
+        self.ready = self.opened = True
         self.posted: list[Any] = []
         self.gate = asyncio.Event()
 
@@ -123,6 +123,21 @@ def test_with_a_channel_what_is_ordered_goes_by_it_and_a_reference_by_ray_after_
             "request",
             "end_session",
         ]
+
+    asyncio.run(test())
+
+
+def test_who_waits_for_rest_asks_by_the_channel_if_it_is_open_and_opens_none() -> None:
+    async def test() -> None:
+        way, by_ray = FakeWay(), list[bool]()
+        actor = SimpleNamespace(quiet=SimpleNamespace(remote=by_ray.append))
+        handle = HostHandle(actor, SimpleNamespace(way=lambda actor: way))  # type: ignore[arg-type]
+        assert waited(handle.quiet(False), 1.0) == "posted"  # type: ignore[comparison-overlap]
+        assert way.posted == [("quiet", (False,))] and not by_ray
+        way.opened = False
+        handle.quiet()
+        HostHandle(actor).quiet()
+        assert by_ray == [True, True] and len(way.posted) == 1
 
     asyncio.run(test())
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fakes import Actor, Ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError
+from rayvous.actors.channels.replies import Reply
 from rayvous.actors.clients.attaching import Attaching
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import hosts as hosts_file
@@ -148,6 +149,34 @@ def test_a_network_is_not_at_rest_before_all_have_said_so(monkeypatch: pytest.Mo
     rounds.clear()
     with pytest.raises(BrokerUnavailable, match="has not come to rest"):
         net.settle(0.0)
+
+
+def test_hosts_that_nobody_replaces_are_asked_for_rest_by_the_process_and_others_by_ray(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray repeats a question on a host that it restarts, and knows who is dead; a channel does not."""
+    well, other = Host(0), Host(1)
+    Ray(monkeypatch, hosts_file)
+    hosts = hosts_of(well, other)
+    asked = list[Any]()
+
+    def quiet(host: Host, deliveries: bool) -> Reply[int]:
+        asked.append((host, deliveries))
+        reply = Reply[int]()
+        reply.given_by_ray(min(len(asked) // 3, 1))  # the second round differs from the first
+        return reply
+
+    process = SimpleNamespace(handle=lambda host: SimpleNamespace(quiet=partial(quiet, host)))
+    net = Convergence(hosts, SimpleNamespace(process=process))  # type: ignore[arg-type]
+    monkeypatch.setattr(net, "_healed", lambda deadline: None)
+    net.settle(20.0)
+    assert not asked
+    for features in (Features(stores=True), Features()):
+        hosts.directory.features = features
+        before = len(well.asked)
+        net.settle(20.0, deliveries=False)
+        assert (len(well.asked) == before) == bool(asked) == (not features.stores)
+    assert asked[:2] == [(well, False), (other, False)] and len(asked) > 4, "until two rounds are the same"
 
 
 def test_a_look_at_a_network_takes_nobody_for_dead_who_is_out_of_reach(
