@@ -54,7 +54,8 @@ class Served:
 
     async def _start(self):
         limits = self._config.limits
-        self.core = Gateway(Joined(self.net, limits.queue_events_max), Access(ACCESS), limits)
+        self.joined = Joined(self.net, limits.queue_events_max)
+        self.core = Gateway(self.joined, Access(ACCESS), limits)
         addresses = {"http": "127.0.0.1:0", "stomp": "127.0.0.1:0", "origins": ("*",)}
         http, plain = listeners_of(self.core, GatewayConfig(**addresses, limits=limits), self.net)
         (encrypted,) = listeners_of(self.core, self._config, self.net)[1:]
@@ -74,6 +75,7 @@ class Served:
         for listener in self.listeners:
             await listener.stop()
         await self.core.close()
+        await self.joined.close()  # its polls would outlive the event loop
 
     @property
     def addresses(self):
