@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..logs import HOST, Log
@@ -36,7 +35,7 @@ class Departures:
         self._leaving: list[Leave] = []
         self._held = False
         self._soon = False
-        self._after: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._after: list[tuple[Callable[..., object], tuple[object, ...]]] = []
 
     def add(self, leave: Leave) -> None:
         """Have a queue send what it has when the step is done."""
@@ -45,7 +44,7 @@ class Departures:
             self._soon = True
             asyncio.get_running_loop().call_soon(self._go_soon)
 
-    def afterwards(self, do: Callable[..., object], *given: Any) -> None:
+    def afterwards(self, do: Callable[..., object], *given: object) -> None:
         """Do something once what the step puts into queues has left; at once outside of a step."""
         if self._held:
             self._after.append((do, given))
