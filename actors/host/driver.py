@@ -182,7 +182,7 @@ class Driver:
         if isinstance(message, TIMED) or self._clock.is_late(hosted.ticked_at):
             self.tell_time(hosted)
         self.drive(hosted, Received(source, message), pressure)
-        self._departures.afterwards(self._telemetry.flush_when_due, hosted)
+        self._telemetry.flush_when_due(hosted)
 
     async def host_beat(self, host: str, stands: Sequence[Stands]) -> list[bool]:
         """Take in the heartbeat of another host; return which of the changes of standing heartbeats it has taken."""
