@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from fakes import Actor, Ray
+from rayvous.actors.host import handle
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import rolling
 from rayvous.actors.network.rolling import Rolling
@@ -58,7 +59,7 @@ class Story:
 
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    Ray(monkeypatch, rolling)
+    Ray(monkeypatch, rolling, handle)
 
 
 def rolled(story: Any, **options: Any) -> list[Any]:
