@@ -153,7 +153,7 @@ def test_a_question_can_be_repeated_on_a_restarted_host() -> None:
 
 def test_hosts_are_called_through_the_handle_alone() -> None:
     # Names that actors of other classes have too.
-    others = {"receive", "pid", "describe", "payload", "left", "begin", "connect"}
+    others = {"receive", "pid", "describe", "payload", "poll", "left", "begin", "connect"}
     root, found = Path(inspect.getfile(rayvous)).parent, []
     for folder in ("actors", "gateway", "pipelines", "cli"):
         for path in sorted((root / folder).rglob("*.py")):
