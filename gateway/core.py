@@ -22,13 +22,16 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, TypeAlias, TypeVar
 
+from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
 from ..protocol.gateways import ANONYMOUS, GatewayLimits
+from ..protocol.groups import GroupConfig
 from ..routing.filters.filter import Filter
 from ..routing.language.questions import doubts_to_tell
 from .access import Access, is_quick, wanted_filter
 from .deliveries import Delivery, Texts
+from .group_streams import GroupStream
 from .network import Upstream
 from .positions import Seal
 from .present import Present
@@ -76,6 +79,7 @@ class Gateway:
         self.counts: Counter[str] = Counter()
         self._present: dict[str, Present] = {}
         self._open: dict[str, Stream] = {}
+        self._workers: dict[str, dict[GroupStream, None]] = {}
         self._sessions: set[Session] = set()
         self._asking: set[asyncio.Task[object]] = set()  # continues even if the requester has gone
         self._sharing = 1  # number of gateways that share the limits of principals
@@ -303,6 +307,7 @@ class Session:
         durable: str | None = None,
         narrow: bool = False,
         after: str | None = None,
+        group: Mapping[str, object] | None = None,
     ) -> Stream:
         """Subscribe, and return the stream once the subscription is installed.
 
@@ -317,6 +322,9 @@ class Session:
         after
             The id of the last delivery that the client received. It and all deliveries before it are
             acknowledged.
+        group
+            The settings of the consumer group that the durable name is, of which this stream is one worker; None if it
+            is none.
 
         Raises
         ------
@@ -332,7 +340,7 @@ class Session:
         SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
             As `Subscriber.subscribe`.
         """
-        work = self.subscribing(selector, durable=durable, narrow=narrow, after=after)
+        work = self.subscribing(selector, durable=durable, narrow=narrow, after=after, group=group)
         return await asyncio.shield(work)
 
     def subscribing(
@@ -342,17 +350,26 @@ class Session:
         durable: str | None = None,
         narrow: bool = False,
         after: str | None = None,
+        group: Mapping[str, object] | None = None,
     ) -> asyncio.Task[Stream]:
         """Begin to do what `subscribe` does, which goes on even if nobody awaits it; not to be cancelled."""
-        return self._gateway._whole(self._subscribing(selector, durable, after, narrow=narrow))
+        return self._gateway._whole(self._subscribing(selector, durable, after, group, narrow=narrow))
 
     async def _subscribing(
-        self, selector: str | None, durable: str | None, after: str | None, *, narrow: bool
+        self,
+        selector: str | None,
+        durable: str | None,
+        after: str | None,
+        group: Mapping[str, object] | None,
+        *,
+        narrow: bool,
     ) -> Stream:
         gateway, of = self._gateway, self._of
         self._require_open()
         with gateway._refusals():
             of.check_durable(durable, heals=gateway.upstream.heals)
+            if group is not None and durable is None:
+                raise InputError("a group has a name: give durable")
             if selector is None and durable is None:
                 raise InputError("a selector is missing: only a durable name that returns already has one")
             allowed, doubts = await self._allowed(selector, narrow)
@@ -362,15 +379,23 @@ class Session:
                     "streams_max",
                 )
             of.streams += 1
-            stream = await self._opened(durable, allowed, after)
+            stream = await self._opened(durable, allowed, after, group)
             stream.doubts = doubts
             return stream
 
-    async def _opened(self, durable: str | None, allowed: Filter | None, after: str | None) -> Stream:
+    async def _opened(
+        self,
+        durable: str | None,
+        allowed: Filter | None,
+        after: str | None,
+        group: Mapping[str, object] | None,
+    ) -> Stream:
         """Open a stream that is already counted; close it again if the session was closed meanwhile."""
         try:
             if durable is None:
                 stream = await self._subscribe(allowed, after)
+            elif group is not None:
+                stream = await self._join(durable, allowed, group)
             else:
                 stream = await self._reattach(durable, allowed, after)
         except BaseException:
@@ -441,6 +466,27 @@ class Session:
             gateway._open[name] = stream
             return stream
 
+    async def _join(self, durable: str, allowed: Filter | None, group: Mapping[str, object]) -> GroupStream:
+        gateway, of = self._gateway, self._of
+        config = GroupConfig.of(f"{self.principal}/{durable}", group)
+        async with of.turn:
+            of.check_room(durable)
+            feed = await gateway.upstream.worker(config)
+            try:
+                filter = of.rights.admit_again(durable, feed.filters, allowed)
+                if not feed.filters:
+                    await feed.subscribe(filter)
+                stream = GroupStream(
+                    feed, gateway.limits, gateway.texts, filter=filter, durable=durable, on_end=self._gone
+                )
+                await stream.begin(None)
+            except BaseException:
+                await feed.close()
+                raise
+            of.durables.add(durable)
+            gateway._workers.setdefault(config.name, {})[stream] = None
+            return stream
+
     def _gone(self, stream: Stream) -> None:
         self._streams.discard(stream)
         self._of.streams -= 1
@@ -448,9 +494,13 @@ class Session:
         name = f"{self.principal}/{stream.durable}"
         if self._gateway._open.get(name) is stream:
             del self._gateway._open[name]
+        if isinstance(stream, GroupStream) and (workers := self._gateway._workers.get(name)) is not None:
+            workers.pop(stream, None)
+            if not workers:
+                del self._gateway._workers[name]
 
-    async def acknowledge(self, durable: str, id: str) -> None:
-        """Acknowledge a delivery of a durable name, and all deliveries before it, from any connection.
+    async def acknowledge(self, durable: str, id: str, *, alone: bool = False) -> None:
+        """Acknowledge a delivery of a durable name, and all deliveries before it unless `alone`, from any connection.
 
         Raises
         ------
@@ -461,15 +511,43 @@ class Session:
         """
         self._require_open()
         self._of.check_durable(durable, heals=self._gateway.upstream.heals)
+        if (worker := self._worker(durable, id)) is not None:
+            await worker.acknowledge(id, alone=alone)
+            return
         stream = self._gateway._open.get(f"{self.principal}/{durable}")
         if stream is None:
             raise InputError(
                 f"durable {durable!r} is not open here: acknowledge by coming back after that id"
             )
-        await stream.acknowledge(id)
+        await stream.acknowledge(id, alone=alone)
 
-    async def unsubscribe(self, durable: str) -> None:
-        """End a durable name permanently: its subscription and its position are deleted.
+    async def refuse(self, durable: str, id: str, seconds: float = 0.0) -> None:
+        """Refuse a delivery of a consumer group, from any connection: a worker gets it again in so many seconds.
+
+        Raises
+        ------
+        InputError
+            If the name is no group that is open at this gateway.
+        NotGiven
+            If no worker here holds that delivery.
+        BrokerUnavailable
+            If that cannot be stored.
+        """
+        self._require_open()
+        worker = self._worker(durable, id)
+        if worker is None:
+            raise InputError(
+                f"{durable!r} is no group that is open here: only an event of a group is refused"
+            )
+        await worker.refuse(id, checks.seconds("seconds", seconds))
+
+    def _worker(self, durable: str, id: str) -> GroupStream | None:
+        """Return the worker here that holds a delivery, or any of the group; None if it is no group."""
+        workers = self._gateway._workers.get(f"{self.principal}/{durable}", {})
+        return next((each for each in workers if each.has(id)), next(iter(workers), None))
+
+    async def unsubscribe(self, durable: str, *, group: bool = False) -> None:
+        """End a durable name, or a `group`, permanently: its subscription and its position are deleted.
 
         Raises
         ------
@@ -478,13 +556,15 @@ class Session:
         """
         self._require_open()
         self._of.check_durable(durable, heals=self._gateway.upstream.heals)
-        await asyncio.shield(self._gateway._whole(self._forgotten(durable)))
+        await asyncio.shield(self._gateway._whole(self._forgotten(durable, group=group)))
 
-    async def _forgotten(self, durable: str) -> None:
+    async def _forgotten(self, durable: str, *, group: bool) -> None:
         gateway, of = self._gateway, self._of
         name = f"{self.principal}/{durable}"
         async with of.turn:
-            if (there := gateway._open.get(name)) is not None:
+            if group:
+                await gateway.upstream.end_group(name)
+            elif (there := gateway._open.get(name)) is not None:
                 await there.close(f"{durable!r} was ended", for_good=True)
             else:
                 feed = await gateway.upstream.feed(self.principal, durable)

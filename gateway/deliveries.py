@@ -47,17 +47,25 @@ class Delivery:
     ----------
     publisher, sequence
         Identify the event, identically for all its receivers.
+    deliveries
+        How often it was given to a worker of a consumer group, with this time; 0 where there is no group.
     """
 
-    __slots__ = ("_id", "_reading", "_row", "publisher", "sequence")
+    __slots__ = ("_id", "_reading", "_row", "deliveries", "publisher", "sequence")
 
-    def __init__(self, reading: Reading, row: int, publisher: str, sequence: int, id: str = "") -> None:
+    def __init__(
+        self, reading: Reading, row: int, publisher: str, sequence: int, id: str = "", deliveries: int = 0
+    ) -> None:
         self._reading, self._row, self._id = reading, row, id
-        self.publisher, self.sequence = publisher, sequence
+        self.publisher, self.sequence, self.deliveries = publisher, sequence, deliveries
 
     def under(self, id: str) -> Delivery:
         """Return the same delivery under the given id."""
         return Delivery(self._reading, self._row, self.publisher, self.sequence, id)
+
+    def given(self, deliveries: int) -> Delivery:
+        """Return the same delivery, given to a worker of a group for this time."""
+        return Delivery(self._reading, self._row, self.publisher, self.sequence, self._id, deliveries)
 
     @property
     def id(self) -> str:

@@ -31,14 +31,17 @@ from ..actors.clients.attaching import Attaching
 from ..actors.clients.durable import DurableSubscriber
 from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
+from ..actors.groups.worker import GroupWorker
 from ..actors.host.errors import broker_errors
-from ..actors.network.network import Network, attaching_here, clients_of
+from ..actors.network.network import Network, attaching_here, clients_of, groups_of
 from ..actors.network.rendezvous import KEYS
+from ..clients.group import Identity
 from ..protocol.batch import EventBatch
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
+from ..protocol.groups import GroupConfig, subscriber_of
 from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
-from .network import Arrived, Feed, Outlet
+from .network import Arrived, Feed, GroupFeed, Outlet
 from .publisher_queue import CALL_EVENTS_MAX
 
 CALLS_AT_ONCE: Final = 32
@@ -245,6 +248,47 @@ class _DurableFeed(_RayFeed):
         clients_of(self._network).forget(self._subscriber)
 
 
+class _GroupFeed:
+    """A worker of a group; its calls block a thread."""
+
+    def __init__(self, worker: GroupWorker, filters: Sequence[Filter], pool: ThreadPoolExecutor) -> None:
+        self._worker, self._pool = worker, pool
+        self.filters = filters
+
+    async def subscribe(self, wanted: Filter) -> None:
+        await _in(self._pool, self._worker.subscribe, wanted)
+
+    def listen(self, more: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def come() -> None:
+            with suppress(RuntimeError):  # the loop is closed: the gateway has ended
+                loop.call_soon_threadsafe(more)
+
+        self._worker.listen(come)
+
+    def take(self) -> Arrived | None:
+        taken = self._worker.take()
+        if taken is None:
+            return None
+        batch, rows, deliveries = taken
+        return Arrived(batch, rows, deliveries=deliveries)
+
+    async def acknowledge(self, marks: Mapping[str, int]) -> None:
+        raise ClientError("a group has no position: its events are acknowledged each")
+
+    async def settle(
+        self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]
+    ) -> None:
+        await _in(self._pool, self._worker.settle, acknowledged, refused)
+
+    async def close(self) -> None:
+        await _in(self._pool, self._worker.close)
+
+    async def end(self) -> None:
+        await _in(self._pool, self._worker.end)
+
+
 class Joined:
     """A network on Ray that this process has joined; an `Upstream`.
 
@@ -322,6 +366,19 @@ class Joined:
             return _RayFeed(self._attached, await self._attached.subscriber_here(principal))
         name = f"{principal}/{durable}"
         return _DurableFeed(self._network, await _in(self._pool, self._reattach, name), self._pool)
+
+    async def worker(self, config: GroupConfig) -> GroupFeed:
+        """Join a consumer group."""
+
+        def join() -> _GroupFeed:
+            worker = groups_of(self._network).worker(config)
+            return _GroupFeed(worker, worker.subscriptions, self._pool)
+
+        return await _in(self._pool, join)
+
+    async def end_group(self, name: str) -> None:
+        """End a consumer group permanently."""
+        await _in(self._pool, self._network.end_durable, subscriber_of(name))
 
     def _reattach(self, name: str) -> DurableSubscriber:
         return self._network.subscriber(name, durable=True)

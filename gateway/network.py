@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..clients.group import Identity
 from ..protocol.batch import EventBatch, Rows
+from ..protocol.groups import GroupConfig
 from ..protocol.messages.pubsub import Lost
 from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
@@ -19,6 +21,8 @@ from ..routing.filters.filter import Filter
 class Arrived:
     """One arrival for a subscriber: rows of a batch, events lost before it, and the number of events shed.
 
+    Of a worker of a group, `deliveries` says how often each row was given.
+
     `last` says that nothing more is queued: the listener is called for later arrivals.
     """
 
@@ -27,6 +31,7 @@ class Arrived:
     losses: Sequence[Lost] = field(default=())
     shed: int = 0
     last: bool = False
+    deliveries: Sequence[int] = field(default=())
 
 
 class Outlet(Protocol):
@@ -99,6 +104,16 @@ class Feed(Protocol):
         ...
 
 
+class GroupFeed(Feed, Protocol):
+    """A worker of a consumer group; its `acknowledge` is `settle`."""
+
+    async def settle(
+        self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]
+    ) -> None:
+        """Acknowledge events, and refuse others with a delay; NotGiven if one is not the worker's (any more)."""
+        ...
+
+
 class Upstream(Protocol):
     """A network, as a gateway uses it."""
 
@@ -127,4 +142,12 @@ class Upstream(Protocol):
 
     async def feed(self, principal: str, durable: str | None = None) -> Feed:
         """Attach a subscriber of a principal: ``principal/durable`` if that is given, else one with a new name."""
+        ...
+
+    async def worker(self, config: GroupConfig) -> GroupFeed:
+        """Join a consumer group, which has the name of its principal: ``principal/name``."""
+        ...
+
+    async def end_group(self, name: str) -> None:
+        """End a consumer group permanently; InputError if there is none of that name."""
         ...

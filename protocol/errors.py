@@ -107,6 +107,10 @@ class GroupEnded(ClientError):
     """A consumer group has ended, or another process has its name: its workers get nothing more."""
 
 
+class NotGiven(ClientError):
+    """A worker of a group settles an event that was not given to it, or was taken from it since."""
+
+
 class SubscriptionTimeout(RayvousError):
     """A subscription was not installed up to the root within the caller's timeout."""
 

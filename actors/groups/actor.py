@@ -42,6 +42,8 @@ SIGNS: Final = 3
 """How many signs of life a worker gives in the time after which it is dead."""
 AGAIN_SECONDS: Final = 1.0
 """How long it waits before it tries again to make an event a dead letter."""
+LINGER_SECONDS: Final = 5.0
+"""How long it answers after its end, for workers that ask then."""
 LOOK_SECONDS: Final = 5.0
 """How often it looks whether its network still exists."""
 
@@ -176,8 +178,7 @@ class GroupActor:
             if taken is None:
                 foreign.append(event)
             withdrawn += taken or []
-        self._take_in()
-        self._tell()
+        self._come()
         if len(foreign) < len(acknowledged) + len(refused):
             await self._store()
         return Settled(tuple(foreign), tuple(withdrawn))
@@ -254,6 +255,7 @@ class GroupActor:
             self._machine.given_up.popleft()
             self._machine.buried(event)
             self._events.pop(event, None)
+            self._come()
             await self._store()
         except NameTaken as error:
             self._end(str(error))
@@ -312,8 +314,10 @@ class GroupActor:
             self._written = covers
 
     def _end(self, why: str) -> None:
+        """Tell all workers that there is nothing more, and end once they have heard it."""
         self._over = why
         self._tell()
+        asyncio.get_running_loop().call_later(LINGER_SECONDS, end_for_good)
 
 
 def keys_of(batch: EventBatch, group_key: str | None) -> list[Hashable | None]:

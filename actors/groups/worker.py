@@ -18,17 +18,19 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
+import numpy as np
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from ...clients.group import Identity
 from ...protocol import checks
-from ...protocol.errors import ClientError, GroupEnded
+from ...protocol.batch import EventBatch, Rows
+from ...protocol.errors import BrokerUnavailable, ClientError, GroupEnded, NotGiven
 from ...protocol.groups import GroupConfig
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
@@ -37,7 +39,20 @@ from ..host.errors import broker_errors
 from .messages import POLL_SECONDS, Portion, Settled
 
 CALL_SECONDS: Final = 60.0
+AGAIN_SECONDS: Final = 1.0
+"""How long a worker waits before it asks a group again that does not reach its network."""
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unread:
+    """An event that has come and that the program has not read: row `row` of `batch`."""
+
+    batch: EventBatch
+    row: int
+    event: Identity
+    deliveries: int
+    received_at: float
 
 
 class GroupWorker:
@@ -56,7 +71,8 @@ class GroupWorker:
         self._actor, self._left = actor, left
         self._held: dict[Identity, None] = {}  # given and not settled, in order
         self._handed: set[Identity] = set()  # those of them that the program has read
-        self._unread: deque[Notification] = deque()
+        self._unread: deque[_Unread] = deque()
+        self._more: Callable[[], None] = lambda: None  # called when something has come
         self._changed = threading.Condition()
         self._waiting = 0
         self._error: Exception | None = None
@@ -125,9 +141,38 @@ class GroupWorker:
                     self._changed.wait(left)
                 finally:
                     self._waiting -= 1
-            note = self._unread.popleft()
-            self._handed.add((note.publisher, note.sequence))
-            return note
+            one = self._unread.popleft()
+            self._handed.add(one.event)
+        published_at = float(one.batch.published_at[one.row])
+        (shown,) = one.batch.take(np.array([one.row])).documents(for_people)
+        return Notification(shown, *one.event, published_at, one.received_at, one.deliveries)
+
+    def listen(self, more: Callable[[], None]) -> None:
+        """Call `more` in some thread when something has come, and at the end."""
+        self._more = more
+
+    def take(self) -> tuple[EventBatch, Rows, list[int]] | None:
+        """Return what has come, as the program reads it: rows of a batch, and how often each was given; or None.
+
+        Raises
+        ------
+        GroupEnded
+            If there is nothing, and there will be nothing.
+        """
+        with self._changed:
+            if not self._unread:
+                if self._error is not None:
+                    raise self._error
+                return None
+            batch, taken = self._unread[0].batch, list[_Unread]()
+            while self._unread and self._unread[0].batch is batch:
+                taken.append(self._unread.popleft())
+            self._handed.update(one.event for one in taken)
+        return batch, np.array([one.row for one in taken]), [one.deliveries for one in taken]
+
+    def settle(self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]) -> None:
+        """Acknowledge and refuse events by their identities; see `ack` and `nack`."""
+        self._settle(acknowledged, refused)
 
     async def __aiter__(self) -> AsyncIterator[Notification]:
         while (note := await asyncio.to_thread(self._next, None)) is not None:
@@ -140,7 +185,7 @@ class GroupWorker:
 
         Raises
         ------
-        ClientError
+        NotGiven
             If the event was not given to this worker, or was taken from it since: it stood still, or was taken for
             dead, and another worker may have the event.
         BrokerUnavailable
@@ -156,7 +201,7 @@ class GroupWorker:
 
         Raises
         ------
-        ClientError, BrokerUnavailable
+        NotGiven, BrokerUnavailable
             As `ack`.
         """
         checks.instance("note", note, Notification, "a Notification")
@@ -174,7 +219,7 @@ class GroupWorker:
 
         Raises
         ------
-        ClientError, BrokerUnavailable
+        NotGiven, BrokerUnavailable
             As `ack`.
         """
         checks.optional("note", note, Notification, "a Notification")
@@ -199,7 +244,7 @@ class GroupWorker:
         self._drop([*acknowledged, *(event for event, _ in refused), *settled.withdrawn])
         if settled.foreign:
             named = ", ".join(f"{publisher} #{number}" for publisher, number in settled.foreign[:5])
-            raise ClientError(
+            raise NotGiven(
                 f"group {self.name!r}: {named}: not given to this worker, or taken from it since; another worker may "
                 "have it"
             )
@@ -211,10 +256,8 @@ class GroupWorker:
             for event in gone:
                 self._held.pop(event, None)
                 self._handed.discard(event)
-            if any((note.publisher, note.sequence) in gone for note in self._unread):
-                self._unread = deque(
-                    note for note in self._unread if (note.publisher, note.sequence) not in gone
-                )
+            if any(one.event in gone for one in self._unread):
+                self._unread = deque(one for one in self._unread if one.event not in gone)
 
     # Leaving.
 
@@ -235,6 +278,12 @@ class GroupWorker:
         if self._error is None:
             with suppress(RayError, GetTimeoutError):
                 ray.get(self._actor.leave.remote(self.worker), timeout=CALL_SECONDS)
+
+    def abandon(self) -> None:
+        """Record that this process has left Ray: the worker can do nothing more, and nobody can be told."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
     def end(self) -> None:
         """End the group for good, for all its workers: its subscription is cancelled, its position deleted."""
@@ -265,6 +314,10 @@ class GroupWorker:
             except GetTimeoutError:
                 continue
             except Exception as error:
+                if isinstance(error, RayTaskError) and isinstance(error.cause, BrokerUnavailable):
+                    with self._changed:  # the group begins again, and does not reach its network yet
+                        self._changed.wait_for(lambda: self._closed, AGAIN_SECONDS)
+                    continue
                 if not self._closed:
                     self._fail(error)
                 return
@@ -277,21 +330,20 @@ class GroupWorker:
         if answer.batch is None:
             return
         now = time.time()
-        events = answer.batch.documents(for_people)
         with self._changed:
             for row, deliveries in enumerate(answer.deliveries):
-                publisher, sequence = answer.batch.identity(row)
-                at = float(answer.batch.published_at[row])
-                note = Notification(events[row], publisher, sequence, at, now)
-                self._held[publisher, sequence] = None
-                self._unread.append(replace(note, deliveries=deliveries))
+                one = _Unread(answer.batch, row, answer.batch.identity(row), deliveries, now)
+                self._held[one.event] = None
+                self._unread.append(one)
             self._changed.notify_all()
+        self._more()
 
     def _fail(self, error: Exception) -> None:
         known = error if isinstance(error, GroupEnded) else None
         with self._changed:
             self._error = known or GroupEnded(f"group {self.name!r} has ended: {type(error).__name__}")
             self._changed.notify_all()
+        self._more()
 
     def __repr__(self) -> str:
         return f"GroupWorker({self.name!r}, worker={self.worker!r})"

@@ -19,10 +19,12 @@ import ray
 from ...protocol import checks
 from ...protocol.durables import DurableStatus
 from ...protocol.errors import InputError
+from ...protocol.groups import subscriber_of
 from ...protocol.ids import ClientId
 from ..clients.attaching import Attaching
 from ..clients.durable import DurableSubscriber
 from ..host.errors import broker_errors
+from .groups import Groups
 from .hosts import Hosts
 
 ASK_SECONDS: Final = 60.0
@@ -31,8 +33,9 @@ ASK_SECONDS: Final = 60.0
 class Durables:
     """The durable subscribers of one network, as this process lists and ends them."""
 
-    def __init__(self, hosts: Hosts, attached: Attaching) -> None:
+    def __init__(self, hosts: Hosts, attached: Attaching, groups: Groups) -> None:
         self._hosts = hosts
+        self._groups = groups
         self._attached = attached
 
     def durable(self) -> list[DurableStatus]:
@@ -89,6 +92,8 @@ class Durables:
         if name not in known:
             others = f": there is {', '.join(map(repr, sorted(known)[:10]))}" if known else ", and no other"
             raise InputError(f"network {self._hosts.name!r} has no durable subscriber {name!r}{others}")
+        if name.startswith(subscriber_of("")) and self._groups.end(name.removeprefix(subscriber_of(""))):
+            return
         subscriber = self._attached.subscriber(name, durable=True)
         assert isinstance(subscriber, DurableSubscriber)
         subscriber.end()

@@ -76,10 +76,28 @@ class Groups:
         self._workers[worker] = None
         return worker
 
+    def end(self, name: str) -> bool:
+        """End a group of this name for good, if it runs; return whether it did."""
+        running = actors_of(self._hosts.directory.name, "group").get(
+            group_name(self._hosts.directory.name, name)
+        )
+        if running is None:
+            return False
+        with broker_errors(f"group {name!r}", "the group"):
+            ray.get(running.finish.remote("end"), timeout=START_SECONDS)
+        ray.kill(running)
+        return True
+
     def close(self) -> None:
         """Let all workers of this process leave their groups."""
         for worker in list(self._workers):
             worker.close()
+
+    def abandon(self) -> None:
+        """Record that this process has left Ray."""
+        for worker in self._workers:
+            worker.abandon()
+        self._workers.clear()
 
 
 def end_groups(directory: Directory) -> None:

@@ -87,7 +87,7 @@ class Network:
         self._admission = NetworkAdmission(self._hosts, self._process)
         self._sinks = Sinks(self._hosts)
         self._groups = Groups(self._hosts)
-        self._durables = Durables(self._hosts, self._attached)
+        self._durables = Durables(self._hosts, self._attached, self._groups)
         self._inspection = Inspection(self._hosts, self._attached, self._convergence, self._admission)
         self._supervisor: Any = None  # of its gateways: an actor lives as long as a handle to it exists
 
@@ -399,15 +399,16 @@ class Network:
         """
         if self._hosts.closed:
             return
-        self._groups.close()
         self._hosts.closed = True
         clients = self._attached.clients
         if self._process.has_left_ray:
+            self._groups.abandon()
             for client in clients:
                 client.abandon()
                 client.process.close()
             self._process.close()
             return
+        self._groups.close()
         if self._owner:
             own = self._process
             apart = [client.process for client in clients if client.process is not own and not client.closed]
@@ -556,3 +557,8 @@ def attaching_here(network: Network) -> Attaching:
 def clients_of(network: Network) -> Attaching:
     """Return the part of a network that has the clients of this process, for a process that serves others."""
     return network._attached
+
+
+def groups_of(network: Network) -> Groups:
+    """Return the part of a network that has the groups, for a process that serves others."""
+    return network._groups

@@ -15,6 +15,7 @@ from ...protocol.errors import (
     KeyReused,
     LimitReached,
     NameTaken,
+    NotGiven,
     PublicationUnderWay,
     RayvousError,
     StreamEnded,
@@ -44,6 +45,7 @@ _STATUS: Final[tuple[tuple[type[RayvousError], HTTPStatus], ...]] = (
     (KeyReused, HTTPStatus.UNPROCESSABLE_ENTITY),
     (PublicationUnderWay, HTTPStatus.CONFLICT),
     (NameTaken, HTTPStatus.CONFLICT),
+    (NotGiven, HTTPStatus.CONFLICT),
     (InputError, HTTPStatus.BAD_REQUEST),
     (SubscriptionRejected, HTTPStatus.CONFLICT),
     (SubscriptionTimeout, HTTPStatus.GATEWAY_TIMEOUT),
@@ -116,7 +118,9 @@ def delivery_members(item: Delivery) -> str:
     """Return a delivery as members of a JSON object, without the braces."""
     return (
         f'"id":{json.dumps(item.id)},"publisher":{json.dumps(item.publisher)},"sequence":{item.sequence},'
-        f'"published_at":"{iso(item.published_at)}","event":{item.text}'
+        f'"published_at":"{iso(item.published_at)}",'
+        + (f'"deliveries":{item.deliveries},' if item.deliveries else "")
+        + f'"event":{item.text}'
     )
 
 

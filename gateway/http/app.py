@@ -94,6 +94,7 @@ def app_of(
         Route("/events", _told(paths.publish), methods=["POST"]),
         Route("/subscribe", _told(paths.subscribe), methods=["GET"]),
         Route("/acknowledge", _told(paths.acknowledge), methods=["POST"]),
+        Route("/refuse", _told(paths.refuse), methods=["POST"]),
         Route("/durables/{name:path}", _told(paths.unsubscribe), methods=["DELETE"]),
         Route("/healthz", paths.health, methods=["GET"]),
         Route("/metrics", paths.metrics, methods=["GET"]),
@@ -239,6 +240,7 @@ class Paths:
                 durable=query.get("durable"),
                 narrow=_flag(query, "narrow"),
                 after=request.headers.get("last-event-id") or query.get("after"),
+                group=_group(query),
             )
         except BaseException:
             await session.close()
@@ -250,17 +252,32 @@ class Paths:
         async with await self._session(request) as session:
             with ExitStack() as kept:
                 given = parse(await self._body(request, kept), "the body")
-            if not isinstance(given, dict) or given.keys() != {"durable", "id"}:
-                raise InputError("the body: it must be a JSON object with durable and id")
-            await session.acknowledge(
-                checks.text("durable", given["durable"]), checks.text("id", given["id"])
-            )
+            if not isinstance(given, dict) or given.keys() - {"alone"} != {"durable", "id"}:
+                raise InputError(
+                    "the body: it must be a JSON object with durable and id, and alone if wanted"
+                )
+            durable, id = checks.text("durable", given["durable"]), checks.text("id", given["id"])
+            await session.acknowledge(durable, id, alone=checks.flag("alone", given.get("alone", False)))
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def refuse(self, request: Request) -> Response:
+        """Refuse a delivery of a group."""
+        async with await self._session(request) as session:
+            with ExitStack() as kept:
+                given = parse(await self._body(request, kept), "the body")
+            if not isinstance(given, dict) or given.keys() - {"seconds"} != {"durable", "id"}:
+                raise InputError(
+                    "the body: it must be a JSON object with durable and id, and seconds if wanted"
+                )
+            durable, id = checks.text("durable", given["durable"]), checks.text("id", given["id"])
+            await session.refuse(durable, id, given.get("seconds", 0.0))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def unsubscribe(self, request: Request) -> Response:
         """End a durable name permanently."""
         async with await self._session(request) as session:
-            await session.unsubscribe(request.path_params["name"])
+            group = _flag(request.query_params, "group")
+            await session.unsubscribe(request.path_params["name"], group=group)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def socket(self, socket: WebSocket) -> None:
@@ -322,6 +339,16 @@ class _Parts:
 
 def _too_large(most: int) -> LimitReached:
     return LimitReached(f"the body is larger than {most:,} bytes (body_bytes_max)", "body_bytes_max")
+
+
+def _group(query: QueryParams) -> dict[str, object] | None:
+    """Return the settings of the group that a request asks for; None if it asks for none."""
+    key = query.get("group_key")
+    if not _flag(query, "group"):
+        if key is not None:
+            raise InputError("group_key: only a group has it: add group=true")
+        return None
+    return {} if key is None else {"group_key": key}
 
 
 def _flag(query: QueryParams, name: str) -> bool:

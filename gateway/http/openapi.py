@@ -77,6 +77,7 @@ def openapi(limits: GatewayLimits) -> dict[str, object]:
             "/events": {"post": _publish(limits)},
             "/subscribe": {"get": _subscribe()},
             "/acknowledge": {"post": _acknowledge()},
+            "/refuse": {"post": _refuse()},
             "/durables/{name}": {"delete": _unsubscribe()},
             "/ws": {
                 "get": {
@@ -146,6 +147,8 @@ def _subscribe() -> dict[str, object]:
                 "selector", "What is wanted; not needed for a durable name that has a subscription.", text
             ),
             _query("durable", "A name under which subscription and position outlive the connection.", text),
+            _query("group", "Be one of the workers that share the durable name.", {"type": "boolean"}),
+            _query("group_key", "The attribute that keeps events of a group in order.", text),
             _query("narrow", "Take what the right leaves of it.", {"type": "boolean"}),
             _query("after", "As Last-Event-ID.", text),
             _query("format", "How an event is written.", {"enum": list(FORMS)}),
@@ -171,12 +174,41 @@ def _acknowledge() -> dict[str, object]:
         "type": "object",
         "required": ["durable", "id"],
         "additionalProperties": False,
-        "properties": {"durable": {"type": "string"}, "id": {"type": "string"}},
+        "properties": {
+            "durable": {"type": "string"},
+            "id": {"type": "string"},
+            "alone": {
+                "type": "boolean",
+                "description": "Acknowledge only this one, and not those before it.",
+            },
+        },
     }
     return {
         "summary": "Acknowledge what a durable name has had, up to an id",
         "requestBody": {"required": True, "content": {JSON: {"schema": schema}}},
-        "responses": _answers({"204": "Written down."}, "400", "401", "403", "408", "413", "429", "503"),
+        "responses": _answers(
+            {"204": "Written down."}, "400", "401", "403", "408", "409", "413", "429", "503"
+        ),
+    }
+
+
+def _refuse() -> dict[str, object]:
+    schema = {
+        "type": "object",
+        "required": ["durable", "id"],
+        "additionalProperties": False,
+        "properties": {
+            "durable": {"type": "string"},
+            "id": {"type": "string"},
+            "seconds": {"type": "number", "minimum": 0, "description": "When a worker gets it again."},
+        },
+    }
+    return {
+        "summary": "Refuse an event of a group: some worker gets it again",
+        "requestBody": {"required": True, "content": {JSON: {"schema": schema}}},
+        "responses": _answers(
+            {"204": "Written down."}, "400", "401", "403", "408", "409", "413", "429", "503"
+        ),
     }
 
 
@@ -184,7 +216,7 @@ def _unsubscribe() -> dict[str, object]:
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
     return {
         "summary": "End a durable name for good",
-        "parameters": [name],
+        "parameters": [name, _query("group", "Whether it is a group.", {"type": "boolean"})],
         "responses": _answers({"204": "Ended."}, "400", "401", "403", "429", "503"),
     }
 

@@ -23,6 +23,7 @@ from ...protocol.errors import EventError, InputError, LimitReached, RayvousErro
 from ...protocol.extras import extra
 from ...protocol.json_events import moment, parse
 from ..core import Gap, Gateway, Session, Stream
+from ..group_streams import require_group
 from .answers import (
     FORMS,
     accepted_members,
@@ -75,6 +76,7 @@ class Socket:
             "publish": self._publish,
             "subscribe": self._subscribe,
             "acknowledge": self._acknowledge,
+            "refuse": self._refuse,
             "unsubscribe": self._unsubscribe,
         }
 
@@ -165,7 +167,12 @@ class Socket:
 
     async def _subscribe(self, asked: Mapping[str, object]) -> dict[str, Any]:
         known = {"selector": str, "durable": str, "narrow": bool, "after": str, "stream": str, "format": str}
-        given = _members(asked, "subscribe", **known)
+        given = _members(asked, "subscribe", **known, group=bool, group_key=str)
+        key = given.pop("group_key", None)
+        if given.pop("group", False):
+            given["group"] = {} if key is None else {"group_key": key}
+        elif key is not None:
+            raise InputError("group_key: only a group has it: add group")
         form = checks.one_of("format", given.pop("format", FORMS[0]), FORMS)
         self._numbers += 1
         name = given.pop("stream", str(self._numbers))
@@ -184,10 +191,18 @@ class Socket:
         await stream.acknowledge(given["id"], alone=given.get("alone", False))
         return dict(DONE)
 
+    async def _refuse(self, asked: Mapping[str, object]) -> dict[str, Any]:
+        given = _members({"seconds": 0.0, **asked}, "refuse", stream=str, id=str, seconds=(int, float))
+        stream = self._streams.get(given["stream"])
+        if stream is None:
+            raise checks.wrong("stream", given["stream"], f"one of {', '.join(self._streams) or 'none'}")
+        await require_group(stream).refuse(given["id"], checks.seconds("seconds", given["seconds"]))
+        return dict(DONE)
+
     async def _unsubscribe(self, asked: Mapping[str, object]) -> dict[str, Any]:
-        given = _members(asked, "unsubscribe", stream=str, durable=str)
+        given = _members(asked, "unsubscribe", stream=str, durable=str, group=bool)
         if "durable" in given:
-            await self._session.unsubscribe(given["durable"])
+            await self._session.unsubscribe(given["durable"], group=given.get("group", False))
             return dict(DONE)
         stream = self._streams.get(given.get("stream", ""))
         if stream is None:
@@ -221,16 +236,19 @@ class Socket:
             await self._end(POLICY, "too slow")
 
 
-_NEEDED: Final = {"publish": ("events",), "acknowledge": ("stream", "id")}
+_NEEDED: Final = {"publish": ("events",), "acknowledge": ("stream", "id"), "refuse": ("stream", "id")}
 
 
-def _members(asked: Mapping[str, object], kind: str, **known: type) -> dict[str, Any]:
+def _members(asked: Mapping[str, object], kind: str, **known: type | tuple[type, ...]) -> dict[str, Any]:
     """Return the members of a message, each of its type; null members are dropped."""
     given = {name: value for name, value in asked.items() if value is not None}
     for name, value in given.items():
         if name not in known:
             raise InputError(f"{checks.shown(name)}: {kind} has no such member; it has {', '.join(known)}")
-        checks.instance(name, value, known[name], f"a {known[name].__name__}")
+        wanted = known[name]
+        checks.instance(
+            name, value, wanted, "a number" if isinstance(wanted, tuple) else f"a {wanted.__name__}"
+        )
     for name in _NEEDED.get(kind, ()):
         if name not in given:
             raise InputError(f"{name} is missing")

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...protocol.batch import EventBatch, batch_of, concat, joined_bytes
-from ...protocol.errors import AccessDenied, EventError, InputError, LimitReached, RayvousError
+from ...protocol.errors import AccessDenied, EventError, InputError, LimitReached, NotGiven, RayvousError
 from ...protocol.values import Value
 from ..core import Delivery, Gateway, Session, Stream
+from ..group_streams import require_group
 from ..publisher_queue import columns_bytes_max
 from ..queues import Gap
 from .content import event_of
@@ -41,6 +42,7 @@ from .requests import (
     Out,
     Publish,
     PublishOnce,
+    Refuse,
     Say,
     StompLimits,
     Subscribe,
@@ -336,11 +338,20 @@ class Connection:
             await self._unsubscribe(out.number)
         elif isinstance(out, Forget):
             assert core is not None
-            await core.unsubscribe(out.durable)
-        elif isinstance(out, Acknowledge):
-            await self._streams[out.number].acknowledge(out.id, alone=out.alone)
+            await core.unsubscribe(out.durable, group=out.group)
+        elif isinstance(out, Acknowledge | Refuse):
+            await self._settle(out)
         elif isinstance(out, Close):
             self._over.set()
+
+    async def _settle(self, out: Acknowledge | Refuse) -> None:
+        """Acknowledge or refuse a delivery. One of a group that was taken from this worker is another one's now."""
+        stream = self._streams[out.number]
+        with suppress(NotGiven):
+            if isinstance(out, Acknowledge):
+                await stream.acknowledge(out.id, alone=out.alone)
+            else:
+                await require_group(stream).refuse(out.id, out.seconds)
 
     def _say(self, out: Say) -> None:
         frame = out.frame
@@ -355,7 +366,7 @@ class Connection:
         assert core is not None and isinstance(frame, Frame)
         if not await self._publish_all() or not await self._subscribed_all(SUBSCRIBES_AT_ONCE - 1):
             return False
-        work = core.subscribing(out.selector, durable=out.durable, narrow=out.narrow)
+        work = core.subscribing(out.selector, durable=out.durable, narrow=out.narrow, group=out.group)
         self._subscribing.append(_Subscribing(frame, out.number, work, [], []))
         work.add_done_callback(self._confirm)
         return True
@@ -472,7 +483,8 @@ class Connection:
             while self._sent:
                 number, id = self._sent.popitem()
                 if number in self._streams:
-                    await _whole(self._streams[number].acknowledge(id))
+                    with suppress(NotGiven):  # it was taken from this worker of a group
+                        await _whole(self._streams[number].acknowledge(id))
 
     async def _unsubscribe(self, number: int) -> None:
         self._streams[number].hand_to(None)

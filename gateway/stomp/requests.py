@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -102,6 +103,7 @@ class Subscribe:
     selector: str
     durable: str | None
     narrow: bool
+    group: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +115,10 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """End a durable subscription permanently."""
+    """End a durable subscription, or a `group`, permanently."""
 
     durable: str
+    group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +131,19 @@ class Acknowledge:
 
 
 @dataclass(frozen=True, slots=True)
+class Refuse:
+    """Refuse a delivery of a group: a worker gets it again in so many seconds."""
+
+    number: int
+    id: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Send what is queued, and close the connection."""
 
 
-Out: TypeAlias = Say | Open | Publish | PublishOnce | Subscribe | Unsubscribe | Forget | Acknowledge | Close
+Out: TypeAlias = (
+    Say | Open | Publish | PublishOnce | Subscribe | Unsubscribe | Forget | Acknowledge | Refuse | Close
+)

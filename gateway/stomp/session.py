@@ -37,6 +37,7 @@ from .requests import (
     Out,
     Publish,
     PublishOnce,
+    Refuse,
     Say,
     StompLimits,
     Subscribe,
@@ -71,6 +72,7 @@ class _Subscription:
     durable: str | None
     open: Unacknowledged | None
     """None in mode auto."""
+    group: bool = False
 
 
 @dataclass(slots=True)
@@ -295,9 +297,10 @@ class StompSession:
         self._numbers += 1
         unacknowledged = Unacknowledged(mode == "client", window, limits.unacknowledged_bytes_max)
         opens = None if mode == "auto" else unacknowledged
-        one = _Subscription(self._numbers, id, head_of(id), durable, opens)
+        group = _group_of(frame)
+        one = _Subscription(self._numbers, id, head_of(id), durable, opens, group is not None)
         self._by_id[id] = self._by_number[one.number] = one
-        return [Subscribe(one.number, selector, durable, headers.get("narrow") == "true")]
+        return [Subscribe(one.number, selector, durable, headers.get("narrow") == "true", group)]
 
     def _unsubscribe(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "UNSUBSCRIBE"; a frame that names a durable subscription ends it permanently."""
@@ -310,7 +313,7 @@ class StompSession:
         elif durable is None:
             raise Refused(f"there is no subscription with id {checks.shown(id)} on this connection")
         if durable is not None:
-            outs.append(Forget(durable))
+            outs.append(Forget(durable, _group_of(frame) is not None))
         return outs
 
     def _durable_name(self, frame: Frame) -> str | None:
@@ -349,6 +352,11 @@ class StompSession:
         else:
             return []  # already answered, or its subscription has ended
         assert one.open is not None
+        if frame.command == "NACK" and one.group:
+            wait = _seconds_of(frame)
+            settled = one.open.settle(number)
+            self.rejected += len(settled)
+            return [Refuse(one.number, sent.id, wait) for sent in settled]
         if frame.command == "NACK" and frame.headers.get("requeue") == "true":
             meant = one.open.meant(number).items()
             return [self._message(one, each, sent.part, {"redelivered": "true"}) for each, sent in meant]
@@ -433,7 +441,12 @@ class StompSession:
             return []
         self._numbers += 1
         part = delivery.written(self._parts)
-        said = self._message(one, self._numbers, part, {"gaps": gaps} if gaps else {})
+        told = {"gaps": gaps} if gaps else {}
+        if delivery.deliveries:
+            told["deliveries"] = str(delivery.deliveries)
+        if delivery.deliveries > 1:
+            told["redelivered"] = "true"
+        said = self._message(one, self._numbers, part, told)
         if one.open is not None:
             one.open.sent(self._numbers, delivery, part)
             return [said]
@@ -446,6 +459,25 @@ class StompSession:
         if one.open is not None:
             head += header_line("ack", str(number))
         return Say(head + part)
+
+
+def _group_of(frame: Frame) -> dict[str, object] | None:
+    """Return the settings of the group that a frame asks for; None if it asks for none."""
+    key = frame.headers.get("group-key")
+    if frame.headers.get("group") != "true":
+        if key is not None:
+            raise Refused("group-key: only a group has it: add group:true")
+        return None
+    return {} if key is None else {"group_key": key}
+
+
+def _seconds_of(frame: Frame) -> float:
+    """Return the delay with which a NACK gives an event back."""
+    given = frame.headers.get("seconds", "0")
+    try:
+        return checks.seconds("seconds", float(given))
+    except ValueError:
+        raise Refused(f"seconds is {checks.shown(given)}: it must be a number") from None
 
 
 def _publish(events: tuple[dict[str, Value], ...], key: str | None) -> Publish | PublishOnce:

@@ -11,12 +11,14 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from patience import PATIENCE_SECONDS
+from rayvous.clients.group import GroupMachine
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.network import Arrived
 from rayvous.protocol.batch import EventBatch, batch_of
-from rayvous.protocol.errors import BrokerUnavailable, ClientError
+from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError, NotGiven
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
+from rayvous.protocol.groups import GroupConfig
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.recovery.replay.repeats import Answer, NumbersRequest, Repeats
 from rayvous.routing.filters.filter import Filter
@@ -114,6 +116,77 @@ class LocalFeed:
         del self.network.kept[self.name]
 
 
+class LocalGroup:
+    """A consumer group: the machine of the real one, and the events that it has."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config, self.machine = config, GroupMachine(config)
+        self.filters: list[Filter] = []
+        self.events: dict[tuple[str, int], tuple[EventBatch, int]] = {}
+        self.workers: list[LocalWorker] = []
+        self.now = 0.0
+
+    def tell(self) -> None:
+        for worker in self.workers:
+            worker.more()
+
+    def route(self, batch: EventBatch) -> None:
+        for row, event in enumerate(batch.events()):
+            if any(each.matches(event) for each in self.filters):
+                key = event.get(self.config.group_key) if self.config.group_key else None
+                self.machine.take(*batch.identity(row), key)
+                self.events[batch.identity(row)] = batch, row
+        self.tell()
+
+
+class LocalWorker:
+    def __init__(self, network: LocalNetwork, group: LocalGroup) -> None:
+        self.network, self.group, self.name = network, group, uuid4().hex
+        self.more: Callable[[], None] = lambda: None
+        group.workers.append(self)
+
+    @property
+    def filters(self) -> list[Filter]:
+        return self.group.filters
+
+    async def subscribe(self, wanted: Filter) -> None:
+        self.group.filters.append(wanted)
+
+    def listen(self, more: Callable[[], None]) -> None:
+        self.more = more
+
+    def take(self) -> Arrived | None:
+        machine = self.group.machine
+        machine.hear(self.name, self.group.now)
+        given = machine.give(self.name, self.group.now, 1)
+        if not given:
+            return None
+        batch, row = self.group.events[given[0].publisher, given[0].sequence]
+        return Arrived(batch, np.array([row]), deliveries=[given[0].deliveries])
+
+    async def acknowledge(self, marks: dict[str, int]) -> None:
+        raise ClientError("a group has no position")
+
+    async def settle(self, acknowledged: Any, refused: Any) -> None:
+        await self.network.open_gate.wait()
+        machine, now = self.group.machine, self.group.now
+        done = [machine.acknowledge(self.name, event, now) for event in acknowledged]
+        done += [machine.refuse(self.name, event, now, seconds) is not None for event, seconds in refused]
+        self.group.tell()
+        if not all(done):
+            raise NotGiven("not given to this worker, or taken from it since")
+
+    async def close(self) -> None:
+        if self in self.group.workers:
+            self.group.workers.remove(self)
+            self.group.machine.leave(self.name)
+            self.group.tell()
+
+    async def end(self) -> None:
+        await self.close()
+        del self.network.groups[self.group.config.name]
+
+
 class LocalNetwork:
     """A fake network, without a tree and without Ray, that keeps the same promises."""
 
@@ -124,6 +197,7 @@ class LocalNetwork:
         self.last: dict[str, int] = {}
         self.kept: dict[str, Kept] = {}
         self.feeds: list[LocalFeed] = []
+        self.groups: dict[str, LocalGroup] = {}
         self.outlets: list[LocalOutlet] = []
         self.calls = self.flushes = 0
         self.repeats, self.now = Repeats(), 0.0
@@ -132,6 +206,8 @@ class LocalNetwork:
         self.open_gate.set()
 
     def route(self, batch: EventBatch) -> None:
+        for group in self.groups.values():
+            group.route(batch)
         for name, kept in self.kept.items():
             rows = [
                 row
@@ -162,6 +238,16 @@ class LocalNetwork:
         kept = self.kept.setdefault(name, Kept())
         self.feeds.append(LocalFeed(self, name, kept, durable is not None))
         return self.feeds[-1]
+
+    async def worker(self, config: GroupConfig) -> LocalWorker:
+        group = self.groups.setdefault(config.name, LocalGroup(config))
+        if group.config != config:
+            raise InputError(f"another group, with {group.config.beside(config)}")
+        return LocalWorker(self, group)
+
+    async def end_group(self, name: str) -> None:
+        if self.groups.pop(name, None) is None:
+            raise InputError(f"there is no group {name!r}")
 
 
 TOKENS = {"alice": "token-of-alice", "bob": "token-of-bob"}

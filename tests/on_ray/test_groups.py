@@ -3,6 +3,7 @@
 Reference: docs/groups.md; the conditions of `faults/checker/groups.py`.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -19,7 +20,11 @@ import ray
 import rayvous as rv
 from rayvous.actors.network.directory import NAMESPACE, group_name
 from rayvous.faults.checker.groups import Acknowledged, Acknowledging, Gave, Record, group_violations
-from rayvous.protocol.errors import ClientError, GroupEnded, InputError
+from rayvous.gateway.access import Access
+from rayvous.gateway.core import Gateway
+from rayvous.gateway.joined import Joined
+from rayvous.protocol.errors import ClientError, GroupEnded, InputError, NotGiven
+from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 
 PATIENCE_SECONDS = 300.0
 """As in `patience`, which is not on the path of the workers that import this file."""
@@ -187,3 +192,46 @@ def test_workers_and_the_group_are_killed_at_random_moments(net: rv.Network, tmp
     assert len({each.worker for each in records if isinstance(each, Gave)}) >= 4
     for worker in workers:
         ray.kill(worker)
+
+
+def test_streams_of_a_gateway_are_workers(net: rv.Network) -> None:
+    """What HTTP and STOMP ask of the core of a gateway, on a real network."""
+    access = AccessConfig({"alice": Principal((digest_of("token"),), publish="TRUE", subscribe="TRUE")})
+
+    async def story() -> None:
+        core = Gateway(Joined(rv.Network.attach(net.name), 1_000), Access(access), GatewayLimits())
+        one, two = [await core.open("token") for _ in range(2)]
+        streams = [
+            await each.subscribe("of = 'gateway'", durable="work", group={"group_key": "n"})
+            for each in (one, two)
+        ]
+        await one.publish([{"of": "gateway", "n": n} for n in range(20)])
+        got: dict[int, list[Any]] = {0: [], 1: []}
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while sum(map(len, got.values())) < 20:
+                for place, stream in enumerate(streams):
+                    got[place] += await stream.receive(timeout_seconds=0.1)
+        assert sorted(item.event["n"] for items in got.values() for item in items) == [*range(20)]
+        assert got[0] and got[1], "each has its share"
+        (behind,) = [each for each in net.durable() if each.name == "group:alice/work"]
+        assert behind.events == 20
+        await streams[0].acknowledge(got[0][-1].id)
+        with pytest.raises(NotGiven):
+            await streams[1].acknowledge(got[0][-1].id)
+        refused = got[1].pop(0)
+        await two.refuse("work", refused.id)
+        for item in got[1]:
+            await streams[1].acknowledge(item.id, alone=True)
+        again: list[Any] = []
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not again:
+                for stream in streams:
+                    again += [(stream, item) for item in await stream.receive(timeout_seconds=0.1)]
+        ((stream, item),) = again
+        assert (item.sequence, item.deliveries) == (refused.sequence, 2)
+        await stream.acknowledge(item.id)
+        await one.unsubscribe("work", group=True)
+        assert not [each for each in net.durable() if each.name == "group:alice/work"]
+        await core.close()
+
+    asyncio.run(story())

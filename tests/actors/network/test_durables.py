@@ -41,7 +41,7 @@ def test_all_are_listed_and_those_first_whose_events_have_waited_longest(
     hosts = network(
         [one("b"), gone, never], [late], seen={"gone": time.time() - 50, "lost": time.time() - 60}
     )
-    found = Durables(hosts, SimpleNamespace()).durable()
+    found = Durables(hosts, SimpleNamespace(), SimpleNamespace()).durable()
     assert [each.name for each in found] == ["late", "b", "gone", "lost"] and found[0] == late
     away = {each.name: each.away_seconds for each in found}
     assert away["late"] == 0 and 50 <= away["gone"] < 60 <= away["lost"]
@@ -53,24 +53,26 @@ def test_who_is_at_two_brokers_for_a_moment_is_where_he_is_attached(monkeypatch:
     before = one("a", 0, attached=False, away_seconds=3.0, events=9, seconds=9.0)
     longer = one("a", 2, attached=False, away_seconds=5.0)
     for answers in ([before], [one("a", 1)], [longer]), ([longer], [one("a", 1)], [before]):
-        assert Durables(network(*answers), SimpleNamespace()).durable() == [one("a", 1)]
-    assert Durables(network([longer], [before]), SimpleNamespace()).durable() == [before]
+        assert Durables(network(*answers), SimpleNamespace(), SimpleNamespace()).durable() == [one("a", 1)]
+    assert Durables(network([longer], [before]), SimpleNamespace(), SimpleNamespace()).durable() == [before]
 
 
 def test_a_network_that_does_not_heal_has_none_and_asks_nobody() -> None:
     hosts = network(heals=False)
-    assert Durables(hosts, SimpleNamespace()).durable() == [] and not hosts.rendezvous.asked
+    assert (
+        Durables(hosts, SimpleNamespace(), SimpleNamespace()).durable() == [] and not hosts.rendezvous.asked
+    )
 
 
 def test_nobody_is_ended_who_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     Ray(monkeypatch, durables)
     nobody = SimpleNamespace()  # attaches nobody
     with pytest.raises(InputError, match="no durable subscriber 'ailce': there is 'alice'"):
-        Durables(network([one("alice")]), nobody).end_durable("ailce")
+        Durables(network([one("alice")]), nobody, SimpleNamespace()).end_durable("ailce")
     with pytest.raises(InputError, match="no durable subscriber 'alice', and no other"):
-        Durables(network([]), nobody).end_durable("alice")
+        Durables(network([]), nobody, SimpleNamespace()).end_durable("alice")
     with pytest.raises(InputError, match="name"):
-        Durables(network([]), nobody).end_durable(3)  # type: ignore[arg-type]
+        Durables(network([]), nobody, SimpleNamespace()).end_durable(3)  # type: ignore[arg-type]
 
 
 def test_a_status_shows_the_furthest_behind() -> None:

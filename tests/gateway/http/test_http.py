@@ -854,3 +854,63 @@ def test_health_metrics_and_description(web, run, tokens):
         methods = getattr(route, "methods", None) or {"GET"}
         served |= {(route.path.replace(":path", ""), method) for method in methods - {"HEAD"}}
     assert described == served
+
+
+# Consumer groups.
+
+
+def test_streams_of_events_share_a_group_and_say_of_each_what_became_of_it(web, run, tokens):
+    async def story():
+        http = web()
+        query = {"selector": "n > 0", "durable": "work", "group": "true", "group_key": "k"}
+        token = tokens["alice"]
+
+        async def say(path, **body):
+            return (await http.ask("POST", path, json.dumps(body).encode(), token=token)).status
+
+        async with (
+            http.open("GET", "/subscribe", token=token, query=query) as one,
+            http.open("GET", "/subscribe", token=token, query=query) as two,
+        ):
+            await one.messages(1)
+            await two.messages(1)
+            body = json.dumps([{"n": 1, "k": 1}, {"n": 2, "k": 2}]).encode()
+            headers = {"content-type": "application/json"}
+            assert (await http.ask("POST", "/events", body, token=token, headers=headers)).status == 202
+            group = http.gateway.upstream.groups["alice/work"]
+            while sum(group.machine.workers.values()) < 2:
+                await asyncio.sleep(0)
+            told = [json.loads(each["data"]) for each in (await one.messages(2))[1:]]
+            assert told[0]["deliveries"] == 1
+            ids = [each["id"] for each in told]
+            assert await say("/acknowledge", durable="work", id=ids[0], alone=True) == 204
+            assert await say("/acknowledge", durable="work", id=ids[0], alone=True) == 409
+            assert await say("/refuse", durable="work", id=ids[0], seconds=1) == 409
+            assert await say("/refuse", durable="mail", id=ids[0]) == 400
+            assert await say("/refuse", durable="work", id=ids[0], seconds="x") == 400
+            assert await say("/refuse", durable="work") == 400
+            assert group.machine.position == {"alice": 1}
+        gone = await http.ask("DELETE", "/durables/work", token=token, query={"group": "true"})
+        return gone.status, http.gateway.upstream.groups
+
+    assert run(story()) == (204, {})
+
+
+def test_a_socket_refuses_an_event_of_a_group(web, run, tokens):
+    async def story():
+        told = []
+        async with web().socket(tokens["alice"]) as wire:
+            await wire.ask(type="subscribe", selector="n > 0", durable="work", group=True, stream="s", ref=1)
+            told.append(await wire.told())
+            await wire.ask(type="publish", events=[{"n": 1}])
+            first = next(each for each in [await wire.told(), await wire.told()] if each["type"] == "event")
+            await wire.ask(type="refuse", stream="s", id=first["id"], seconds=0, ref=2)
+            more = sorted([await wire.told(), await wire.told()], key=lambda each: each["type"])
+            await wire.ask(type="subscribe", selector="n > 0", group_key="k", ref=3)
+            told += [*more, await wire.told()]
+        return told
+
+    subscribed, done, again, refused = run(story())
+    assert subscribed["type"] == "subscribed" and done == {"type": "done", "ref": 2}
+    assert (again["deliveries"], again["event"]) == (2, {"n": 1})
+    assert "only a group has it" in refused["error"]["detail"]

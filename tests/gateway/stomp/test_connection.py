@@ -614,3 +614,32 @@ def test_a_gateway_that_ends_says_so(served):
 def test_every_command_is_known_to_the_table():
     named = {command for state, command in TRANSITIONS if state is State.OPEN} | set(OPENING)
     assert named == CLIENT_COMMANDS
+
+
+def test_workers_of_a_group_share_and_get_what_others_refuse_or_leave(served):
+    async def work(client, core):
+        asked = DURABLE | {"ack": "client-individual", "group": "true", "group-key": "x"}
+        bob, carol, alice = [await client().connect() for _ in range(3)]
+        for each in (bob, carol):
+            await each.ask("SUBSCRIBE", **asked)
+        await alice.publish(x=1)
+        first = await bob.next("MESSAGE")
+        assert first.headers["deliveries"] == "1"
+        bob.put(Frame("NACK", {"id": first.headers["ack"]}))
+        again = await bob.next("MESSAGE")
+        assert (again.headers["deliveries"], again.headers["redelivered"]) == ("2", "true")
+        bob.coming.put_nowait(b"")  # the connection breaks
+        await bob.task
+        (group,) = core.upstream.groups.values()
+        other = await carol.next("MESSAGE")
+        assert json.loads(other.body) == {"x": 1} and other.headers["deliveries"] == "2"
+        group.machine.tick(60.5)  # carol stood still
+        carol.put(Frame("ACK", {"id": other.headers["ack"]}))
+        other = await carol.next("MESSAGE")
+        assert group.machine.position == {}, "it was another one's by then, and the connection goes on"
+        await carol.ask("ACK", id=other.headers["ack"])
+        assert group.machine.position == {"alice": 1}
+        await carol.ask("UNSUBSCRIBE", **asked)
+        assert core.upstream.groups == {}
+
+    served(work)

@@ -12,6 +12,7 @@ from rayvous.gateway.stomp.requests import (
     Forget,
     Open,
     Publish,
+    Refuse,
     Say,
     StompLimits,
     Subscribe,
@@ -516,3 +517,42 @@ def test_what_a_connection_keeps_is_bounded(talks, error):
     talk = talks(LIMITS).open()
     talk("BEGIN", transaction="a")
     assert "500 bytes" in error(talk("SEND", b"x" * 600, destination="/a", transaction="a"))
+
+
+# Consumer groups.
+
+
+def test_a_subscription_may_be_a_worker_of_a_group_whose_nack_gives_an_event_to_others(
+    talk, delivered, frame_said
+):
+    (request,) = talk(
+        "SUBSCRIBE", id="0", destination="/events", durable="true", ack="client-individual", group="true",
+        group_key="flight",
+    )  # fmt: skip
+    assert request.group == {"group_key": "flight"}
+    (said,) = talk.session.deliver(request.number, delivered(1).given(1))
+    headers = frame_said(said).headers
+    assert headers["deliveries"] == "1" and "redelivered" not in headers
+    assert talk("NACK", id=headers["ack"], seconds="2.5", requeue="true") == [
+        Refuse(request.number, delivered(1).id, 2.5)
+    ]
+    (said,) = talk.session.deliver(request.number, delivered(1).given(2))
+    headers = frame_said(said).headers
+    assert (headers["deliveries"], headers["redelivered"]) == ("2", "true")
+    assert talk("ACK", id=headers["ack"]) == [Acknowledge(request.number, delivered(1).id, alone=True)]
+    assert talk("UNSUBSCRIBE", id="0", durable="true", group="true") == [
+        Unsubscribe(request.number),
+        Forget("0", group=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [({"group_key": "x"}, "group-key: only a group has it"), ({"seconds": "soon"}, "seconds is 'soon'")],
+)
+def test_what_belongs_to_groups_is_refused_elsewhere_with_words(talk, delivered, error, headers, words):
+    if "seconds" in headers:
+        number = talk.subscribe(durable="true", ack="client", group="true")
+        assert words in error(talk("NACK", id=talk.ack_of(number, delivered(1)), **headers))
+    else:
+        assert words in error(talk("SUBSCRIBE", id="0", destination="/events", durable="true", **headers))

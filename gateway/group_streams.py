@@ -1,0 +1,105 @@
+"""A stream that is a worker of a consumer group: each delivery is acknowledged, or refused, by its id.
+
+Rules
+-----
+* An id names one delivery of this stream. To acknowledge one that the stream did not deliver, or that was taken from it
+  since, is an error.
+* What is delivered is bounded by what a worker may hold; it sheds nothing.
+* When the stream ends, other workers get what it has not acknowledged.
+
+Reference: docs/groups.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..clients.group import Identity
+from ..protocol.errors import InputError, NotGiven
+from ..protocol.gateways import GatewayLimits
+from ..routing.filters.filter import Filter
+from .deliveries import Delivery, Texts
+from .network import Arrived, GroupFeed
+from .streams import Stream
+
+
+class GroupStream(Stream):
+    """The deliveries of one worker of a consumer group. Made by `Session.subscribe` with `group`."""
+
+    def __init__(
+        self,
+        feed: GroupFeed,
+        limits: GatewayLimits,
+        texts: Texts,
+        *,
+        filter: Filter,
+        durable: str,
+        on_end: Callable[[Stream], None],
+    ) -> None:
+        super().__init__(feed, limits, texts, filter=filter, durable=durable, on_end=on_end)
+        self._worker = feed
+        self._times: dict[Identity, int] = {}  # how often each was given that was not delivered yet
+        self._given: dict[str, Identity] = {}  # what was delivered and not settled, by id, in order
+
+    def has(self, id: str) -> bool:
+        """Return whether a delivery of this id waits for its acknowledgement."""
+        return id in self._given
+
+    async def begin(self, after: str | None) -> None:
+        """Take arrivals. A worker has no position, so it begins after nothing."""
+        await super().begin(None)
+
+    def _receive(self, arrived: Arrived) -> None:
+        if arrived.batch is not None and arrived.rows is not None:
+            for row, times in zip(arrived.rows.tolist(), arrived.deliveries, strict=True):
+                self._times[arrived.batch.identity(row)] = times
+        super()._receive(arrived)
+
+    def _pass_by(self, most: int) -> int:
+        """Pass nothing by: what is delivered is noted."""
+        return 0
+
+    def _delivery(self, item: Delivery) -> Delivery:
+        event = item.publisher, item.sequence
+        self._given[item.id] = event
+        return item.given(self._times.pop(event, 1))
+
+    async def acknowledge(self, id: str, *, alone: bool = False) -> None:
+        """Acknowledge a delivery and all before it, or `alone` only that one; on return no worker gets it again.
+
+        Raises
+        ------
+        NotGiven
+            If one was not delivered by this stream, or was taken from it since.
+        BrokerUnavailable
+            If the acknowledgement cannot be stored.
+        """
+        self._require(id)
+        ids = [*self._given]
+        meant = [id] if alone else ids[: ids.index(id) + 1]
+        events = [self._given.pop(each) for each in meant]
+        await self._worker.settle(events, ())
+
+    async def refuse(self, id: str, seconds: float = 0.0) -> None:
+        """Refuse a delivery: a worker gets it again in so many seconds, until it is a dead letter.
+
+        Raises
+        ------
+        NotGiven, BrokerUnavailable
+            As `acknowledge`.
+        """
+        self._require(id)
+        await self._worker.settle((), [(self._given.pop(id), seconds)])
+
+    def _require(self, id: str) -> None:
+        if id not in self._given:
+            raise NotGiven(
+                f"{id[:80]!r} is not the id of a delivery that this worker holds: it was settled, or never given to it"
+            )
+
+
+def require_group(stream: Stream) -> GroupStream:
+    """Return a stream that is a worker of a group; InputError for another one."""
+    if not isinstance(stream, GroupStream):
+        raise InputError("only an event of a group can be refused: subscribe with group")
+    return stream
