@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, pairwise
 from typing import Any, Final
@@ -195,7 +195,7 @@ def _publish(net: Network, size: int, readers: Sequence[Subscriber]) -> dict[str
     published = time.perf_counter() - began
     net.settle(BOUND_SECONDS)
     seconds = time.perf_counter() - began
-    missing = _missing(readers, {"first": EVENTS})
+    missing, _ = judged(readers, {"first": EVENTS})
     net.release(publisher)
     return {
         "events": EVENTS,
@@ -206,18 +206,27 @@ def _publish(net: Network, size: int, readers: Sequence[Subscriber]) -> dict[str
     }
 
 
-def _missing(readers: Sequence[Subscriber], published: dict[ClientId, int]) -> int:
-    """Return the number of missing, duplicate and reordered notifications."""
-    wrong = 0
+def judged(readers: Sequence[Subscriber], published: Mapping[ClientId, int]) -> tuple[int, int]:
+    """Read what subscribers that want everything have received, and compare it with what was published.
+
+    Returns
+    -------
+    tuple of int
+        The number of missing, duplicate and reordered notifications; and how many of the missing ones their subscriber
+        was told of by name, as it is when brokers retained them for too short a time.
+    """
+    wrong = told = 0
     for reader in readers:
         came: dict[ClientId, list[int]] = {name: [] for name in published}
         for note in reader.notifications(0):
             came[note.publisher].append(note.sequence)
+        lost = {(one.publisher, number) for one in reader.losses for number in range(one.first, one.last + 1)}
         for name, last in published.items():
-            once = set(came[name])
-            wrong += last - len(once) + len(came[name]) - len(once)
+            missing = set(range(1, last + 1)).difference(came[name])
+            wrong += len(missing) + len(came[name]) - len(set(came[name]))
             wrong += sum(later < earlier for earlier, later in pairwise(came[name]))
-    return wrong
+            told += sum((name, number) in lost for number in missing)
+    return wrong, told
 
 
 def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict[str, object]:
@@ -255,7 +264,7 @@ def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict
     delivered = time.perf_counter() - began
     watching.join()
     expected = sum(published.values()) * len(readers)
-    missing = _missing(readers, published)
+    wrong, told = judged(readers, published)
     return {
         "removed": "a node" if here.own else "the actors of a node",
         "brokers_lost": len(gone),
@@ -266,7 +275,8 @@ def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict
         "healed_seconds": healed,
         "delivered_seconds": delivered,
         "notifications_expected": expected,
-        "notifications_wrong": missing,
+        "notifications_wrong": wrong,
+        "notifications_told_lost": told,
     }
 
 
