@@ -53,13 +53,21 @@ SAMPLE_BYTES_MAX: Final = 64 * 2**10
 class Sampler:
     """The sample of the events of one advertisement.
 
+    Parameters
+    ----------
+    item
+        Its filter: an advertisement with another filter has another sample.
+
     Attributes
     ----------
+    filter
+        The same.
     seen
         How many events there were.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, item: Filter) -> None:
+        self.filter = item
         self.seen = 0
         self._kept: list[EventBatch] = []  # of one event each
 

@@ -186,7 +186,7 @@ class Admitting:
         for number, advert in self.advertised_by(publisher).items():
             hits = np.flatnonzero(advert.filter.evaluate_batch(message.batch, every=True))
             key = publisher, number
-            sampler = self._samplers.setdefault(key, Sampler())
+            sampler = self._samplers.setdefault(key, Sampler(advert.filter))
             if len(hits) and sampler.saw(message.batch.take(hits)):
                 out += self.admission.measured(key, sampler.sample)
         return self._say(out)
@@ -300,7 +300,7 @@ class Admitting:
             self._samplers = {
                 key: each
                 for key, each in self._samplers.items()
-                if key in adverts and adverts[key].link == LOCAL
+                if key in adverts and adverts[key].link == LOCAL and adverts[key].filter == each.filter
             }
         changes = self.admission.books.changes
         for item, link, held in changes:
@@ -350,7 +350,7 @@ class Admitting:
             "admission": self.admission.snapshot(),
             "unadvertised": self.unadvertised,
             "moment": moment,
-            "samplers": [(key, each.snapshot()) for key, each in (self._samplers or {}).items()],
+            "samplers": [(key, each.filter, each.snapshot()) for key, each in (self._samplers or {}).items()],
         }
 
     def restore(self, plain: Plain) -> None:
@@ -358,8 +358,8 @@ class Admitting:
         self.admission.restore(plain["admission"])
         self.unadvertised = plain["unadvertised"]
         if self._samplers is not None:
-            for key, each in plain["samplers"]:
-                self._samplers.setdefault(tuple(key), Sampler()).restore(each)
+            for key, item, each in plain["samplers"]:
+                self._samplers.setdefault(tuple(key), Sampler(item)).restore(each)
         moment = plain.get("moment")  # stores of earlier versions have none
         if moment is not None:
             self._place, self._now, self._grace_until, expiring, above = moment

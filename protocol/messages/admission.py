@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from ..batch import EventBatch
@@ -32,6 +32,7 @@ MICRO: Final = 1_000_000
 
 Adds: TypeAlias = Literal["union", "sum"]
 CpuCounts: TypeAlias = Literal["events", "copies"]
+UntilMeasured: TypeAlias = Literal["configured", "zero"]
 ShareOf: TypeAlias = Literal["all", "way"]
 Estimator: TypeAlias = Literal["paper", "printed", "tight", "measured"]
 Resource: TypeAlias = Literal["cpu", "bandwidth", "memory"]
@@ -123,6 +124,9 @@ class AdmissionConfig:
     books
         How reservations add up: ``"union"`` reserves an advertisement once on a link, however many filters meet it, as
         events are sent once; ``"sum"`` reserves it for each of them, as 4.2 is printed.
+    until_measured
+        The CPU capacity of a broker until it is measured: as ``"configured"``, or ``"zero"``, the paper's initial value
+        (4.1).
     """
 
     refusing_share_max: float | None = 0.0
@@ -139,10 +143,12 @@ class AdmissionConfig:
     share_of: ShareOf = "all"
     cpu_counts: CpuCounts = "events"
     books: Adds = "union"
+    until_measured: UntilMeasured = "configured"
 
     def of(self, broker: BrokerId) -> Capacity:
-        """Return the capacity of one broker."""
-        return self.capacities.get(broker, self.capacity)
+        """Return the capacity of one broker, as long as it is not measured."""
+        capacity = self.capacities.get(broker, self.capacity)
+        return replace(capacity, events_per_second=0.0) if self.until_measured == "zero" else capacity
 
     def validate(self) -> AdmissionConfig:
         """Validate the configuration and return it.
@@ -160,6 +166,9 @@ class AdmissionConfig:
         one_of("cpu_counts", self.cpu_counts, get_args(CpuCounts))
         one_of("books", self.books, get_args(Adds))
         one_of("share_of", self.share_of, get_args(ShareOf))
+        one_of("until_measured", self.until_measured, get_args(UntilMeasured))
+        if self.until_measured == "zero" and not self.measure:
+            raise InputError("until_measured 'zero' needs measure=True: nothing else would ever raise it")
         one_of("estimator", self.estimator, get_args(Estimator))
         flag("measure", self.measure)
         for name in ("default_rate", "utilisation_max", "sample_seconds"):

@@ -14,6 +14,8 @@ from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.admission import MICRO, Capacity
 from rayvous.routing.filters.filter import Filter, to_filter
 
+ALL = to_filter("TRUE")
+
 
 def events(values):
     return batch_of([{"x": value} for value in values])
@@ -24,14 +26,14 @@ def values(batch):
 
 
 def test_the_first_events_are_all_in_the_sample():
-    sampler = Sampler()
+    sampler = Sampler(ALL)
     sampler.saw(events(range(50)))
     sampler.saw(events(range(50, SAMPLE)))
     assert values(sampler.sample) == list(range(SAMPLE))
 
 
 def test_later_the_sample_is_of_the_last_events_whatever_the_batches():
-    one, many = Sampler(), Sampler()
+    one, many = Sampler(ALL), Sampler(ALL)
     one.saw(events(range(5000)))
     for first in range(0, 5000, 100):
         many.saw(events(range(first, first + 100)))
@@ -41,13 +43,13 @@ def test_later_the_sample_is_of_the_last_events_whatever_the_batches():
 
 
 def test_a_sample_is_told_when_it_has_doubled_and_then_when_half_of_it_is_new():
-    sampler = Sampler()
+    sampler = Sampler(ALL)
     told = [number for number in range(1, 1000) if sampler.saw(events([number]))]
     assert told == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, SAMPLE, SAMPLE + 254, SAMPLE + 508, SAMPLE + 762]
 
 
 def test_large_events_are_not_told_beyond_a_number_of_bytes():
-    sampler = Sampler()
+    sampler = Sampler(ALL)
     sampler.saw(batch_of([{"text": str(number) * (SAMPLE_BYTES_MAX // 4)} for number in range(8)]))
     assert 0 < len(sampler.sample) <= 4 and sampler.sample.nbytes <= SAMPLE_BYTES_MAX
 

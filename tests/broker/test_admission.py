@@ -5,8 +5,8 @@ from rayvous.admission.books import Change
 from rayvous.broker.admission import Admitting
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Placed
-from rayvous.protocol.effects import Send, Ticked
-from rayvous.protocol.messages.admission import AdmissionConfig
+from rayvous.protocol.effects import Received, Send, Ticked
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Advertise, Sample
 from rayvous.protocol.messages.pubsub import Events
 
 ABOVE = 4
@@ -43,3 +43,26 @@ def test_events_that_are_no_longer_wanted_above_go_up_until_the_grace_period_is_
     assert goes_up(1)
     time_is(8.0)
     assert not goes_up(1)
+
+
+def test_a_sample_begins_anew_with_another_filter_and_is_told_to_those_who_know_the_advertisement() -> None:
+    """Also under the number of an earlier advertisement: what that one covered says nothing of this one."""
+    layer = Admitting(1, Placed((0, ABOVE), ABOVE), AdmissionConfig(estimator="measured"))
+
+    def advertise(text: str, version: int) -> None:
+        layer.takes[Advertise](Received("p", Advertise(1, rv.to_filter(text), 10 * MICRO, version)))
+
+    def told(*prices: int) -> list[tuple[int, int]]:
+        """Return to whom a sample is told after these events, and of how many events."""
+        out = layer.sees[Events](Received("p", Events(batch_of([{"price": price} for price in prices]))))
+        return [
+            (each.to, len(each.message.events))
+            for each in out
+            if isinstance(each, Send) and isinstance(each.message, Sample)
+        ]
+
+    advertise("price > 0", 0)
+    assert told(*[-1] * 8) == [] == told(*[1] * 7)
+    assert told(1) == [(0, 8), (ABOVE, 8)]
+    advertise("price > 5", 1)
+    assert told(*[6] * 7) == [] and told(6) == [(0, 8), (ABOVE, 8)]

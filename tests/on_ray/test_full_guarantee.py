@@ -58,7 +58,7 @@ def test_what_is_measured_fits_where_peaks_refuse_everybody(ray_started):
         estimator="measured", capacity=rv.Capacity(events_per_second=50.0), deadline_seconds=300
     )
     with rv.Network.launch(
-        rv.ClusterTree(2, 3), "hierarchical", brokers_per_actor=6, admission=config
+        rv.ClusterTree(2, 3), scheme="hierarchical", brokers_per_actor=6, admission=config
     ) as net:
         publishers = [net.publisher(f"p{broker}", broker=broker) for broker in range(6)]
         for publisher in publishers:
