@@ -12,8 +12,8 @@ Rules
   to publishers.
 * Each broker can hold an entry for every client: memory is reported, and never causes a refusal.
 * Variants change one thing: `copies` has a CPU model per sent copy. In `links` the ranges of CPU and links
-  are exchanged, so that links are the bottleneck, which is impossible with the paper's ranges: a link carries
-  no more than a broker takes in.
+  are exchanged, so that a link can be the bottleneck, which is impossible with the paper's ranges: a link carries
+  no more than a broker takes in. (It is none even so where a broker takes in the events of several links.)
 
 Source: paper 3, sections 5.1 and 5.2, figures 9 and 10. The figures are lost; `admission_statements` has what
 the text says of them.

@@ -171,6 +171,29 @@ def test_events_go_where_they_are_wanted_and_copies_cost_cpu_if_they_count():
         assert net.worked == worked and net.sent == {(0, 1): 4, (1, 2): 4} and net.notified == 4
 
 
+def test_copies_keep_a_broker_busy_if_they_count():
+    """A second for ten events, and one for their copies: of nine batches those wait too long that begin after 5 s."""
+    for counts, lost in (("events", 30), ("copies", 50)):
+        net = network(None, cpu=(10.0, 1e9, 1e9), link=1e9, cpu_counts=counts)
+        net.advertise("p", 0, ANY, 100.0, 1)
+        net.subscribe("s", 1, ANY)
+        for _ in range(9):
+            net.publish("p", 0, [{"x": 1}] * 10)
+            net.advance(0.01)
+        net.advance(3.0)
+        net.publish("p", 0, [{"x": 1}] * 20)
+        net.advance(60.0)
+        assert net.dropped_events() == {"cpu": lost, "bandwidth": 0}
+
+
+def test_what_is_advertised_later_is_reserved_for_those_that_were_admitted_before():
+    net = network()
+    net.subscribe("s", 1, to_filter("x > 5"))
+    net.advertise("p", 0, ANY, 30.0, 1)
+    net.advertise("q", 2, to_filter("x < 1"), 7.0, 1)
+    assert net.reserved()[0].tolist() == [30_000_000, 30_000_000, 7_000_000]
+
+
 def test_each_broker_has_an_entry_for_each_advertisement_and_each_admitted_subscription():
     net = network(cpu=(100.0, 100.0, 20.0))
     net.advertise("p", 0, ANY, 30.0, 1)
