@@ -204,18 +204,21 @@ class Resting(Awake):
             del self._calls[host]
 
     async def hear(self, host: str, stands: Sequence[Stands]) -> list[bool]:
-        """Take in a heartbeat of another host; return which of these this host holds from now on."""
-        held = [
-            each.to in self._hosted_brokers and await self._ways.current(each.source, each.incarnation)
-            for each in stands
+        """Take in a heartbeat of another host; return which of these need not be said again.
+
+        What is revoked need not, whoever is here: nothing of it stands.
+        """
+        current = [await self._ways.current(each.source, each.incarnation) for each in stands]
+        taken = [
+            known and each.to in self._hosted_brokers for each, known in zip(stands, current, strict=True)
         ]
-        news = self.standing.hears(host, compress(stands, held), self._clock.now())
+        news = self.standing.hears(host, compress(stands, taken), self._clock.now())
         for each in news:
             self._hand(
                 self._hosted_brokers[each.to], each.source, each.beat
             )  # what was sent before may have been lost
         self._hand_on(host, {(each.source, each.to) for each in news})
-        return held
+        return [each.beat is None or held for each, held in zip(stands, taken, strict=True)]
 
     def _hand_on(
         self, host: Host, news: set[tuple[BrokerId, BrokerId]] | frozenset[Any] = frozenset()

@@ -21,6 +21,7 @@ from ray.exceptions import ActorDiedError
 from rayvous.actors.host import resting
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.resting import Awake, Resting
+from rayvous.actors.host.standing import Stands
 from rayvous.actors.host.ticking import TOLD_AT_ONCE
 from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.batch import batch_of
@@ -285,6 +286,17 @@ def test_a_beat_that_nobody_took_does_not_stand() -> None:
         net.hosts[place_of(5)].hosted_brokers[5] = late
         assert await net.run(8, lambda: net.resting() == ALL_BUT_ROOT)
         assert all(net.healing(position.broker).place.view.epoch == 0 for position in TREE)
+
+    go(test)
+
+
+def test_what_is_revoked_at_a_host_without_the_broker_is_not_said_again() -> None:
+    """Its broker has left. It would be told with every heartbeat for ever."""
+
+    async def test(net: Net) -> None:
+        host = net.hosts[place_of(3)]
+        beats = [Stands(ROOT, 0, to, beat) for to in (3, 99) for beat in ("I live", None)]
+        assert await host.host_beat("another", beats) == [True, True, False, True]
 
     go(test)
 
