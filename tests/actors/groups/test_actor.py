@@ -15,6 +15,7 @@ from rayvous.actors.groups.actor import GroupActor, keys_of
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable, InputError, NameTaken
 from rayvous.protocol.groups import PUBLISHER_KEY, GroupConfig
+from rayvous.recovery.durability.codec import decode, encode
 from rayvous.routing.language.questions import to_filter
 
 
@@ -95,6 +96,7 @@ def test_an_acknowledgement_is_confirmed_when_it_is_stored_and_those_that_come_m
             [{"p": [2, 3, 5]}],
             [{"p": [2]}, {"p": [2, 3, 5]}],
         )
+        assert decode(encode(subscriber.stored[-1])) == subscriber.stored[-1], "stores beside brokers take it"
         settled = await group.settle("a", [("p", 1), ("p", 9)])
         assert settled.foreign == (("p", 9),)
         assert subscriber.stored[-1] == ({"p": 3}, {"done": {"p": [5]}, "tries": {"p": {4: 1}}})

@@ -83,3 +83,25 @@ def test_a_status_shows_the_furthest_behind() -> None:
         and shown[0].name == "293"
         and {each.seconds for each in shown} == {6.0, 5.0, 4.0}
     )
+
+
+def test_a_group_that_runs_is_ended_by_its_actor_and_no_other_by_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Ray(monkeypatch, durables)
+    asked, runs = [], {"work": True, "gone": False}
+    groups = SimpleNamespace(end=lambda name: asked.append(name) or runs[name])
+    taken = []
+
+    def subscriber(name: str, *, durable: bool) -> Any:
+        taken.append((name, durable))
+        raise InputError("it is taken over here")
+
+    listed = network([one("group:work"), one("group:gone"), one("work")])
+    parts = Durables(listed, SimpleNamespace(subscriber=subscriber), groups)
+    parts.end_durable("group:work")
+    assert (asked, taken) == (["work"], [])
+    for name in ("group:gone", "work"):
+        with pytest.raises(InputError, match="taken over here"):
+            parts.end_durable(name)
+    assert (asked, taken) == (["work", "gone"], [("group:gone", True), ("work", True)])
