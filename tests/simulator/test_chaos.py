@@ -160,14 +160,14 @@ def test_brokers_that_do_not_heal_are_found_out():
 
 
 class Empty:
-    """A router that has no entries, and has told every other broker so."""
+    """A router that has no entries, and has announced so to every other broker."""
 
     relays = False
 
     def held(self):
         return ()
 
-    def told(self):
+    def announced(self):
         return {(broker, broker): () for broker in range(4)}
 
     def kept(self):
