@@ -23,7 +23,7 @@ class Known:
     def held(self):
         return iter(self.mine)
 
-    def told(self):
+    def announced(self):
         return self.theirs
 
     def agreed(self):
