@@ -45,8 +45,8 @@ class Departures:
             asyncio.get_running_loop().call_soon(self._go_soon)
 
     def afterwards(self, do: Callable[..., object], *given: object) -> None:
-        """Do something once what the step puts into queues has left; at once outside of a step."""
-        if self._held:
+        """Do something once what the step puts into queues has left, in order; at once outside of a step."""
+        if self._held or self._after:
             self._after.append((do, given))
         else:
             do(*given)
@@ -67,13 +67,12 @@ class Departures:
                 except Exception as error:
                     self._log.error("what waits in a queue could not be sent", exc_info=error)
                     left = False
-        if self._after:
-            after, self._after = self._after, []
-            for do, given in after:
-                try:
-                    do(*given)
-                except Exception as error:
-                    self._log.error("what a step has done could not be recorded", exc_info=error)
+        for do, given in self._after:  # it grows while what is done has something done afterwards
+            try:
+                do(*given)
+            except Exception as error:
+                self._log.error("what a step has done could not be recorded", exc_info=error)
+        self._after.clear()
         return left
 
     def _go_soon(self) -> None:

@@ -288,8 +288,14 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
         "recovery": by_kind(each for report in reports for each in report.recoveries),
         "verdict": worst(report.outcome for report in reports),
         **({"report": reports[0].to_dict()} if len(reports) == 1 else {}),
-        **({"failures": [report.to_dict() for report in unheld]} if len(reports) > 1 and unheld else {}),
+        **_each("failures", failed, len(reports)),
+        **_each("undecided_reports", undecided, len(reports)),
     }
+
+
+def _each(name: str, reports: Sequence[ChaosReport], seeds: int) -> dict[str, list[dict[str, Any]]]:
+    """Return reports under a name; nothing without any, nor of a single seed, whose report stands by itself."""
+    return {name: [report.to_dict() for report in reports]} if seeds > 1 and reports else {}
 
 
 def explained_share(verdict: Verdict) -> float | None:

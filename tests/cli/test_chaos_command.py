@@ -127,7 +127,8 @@ def test_seeds_of_which_nothing_is_decided_do_not_hold(monkeypatch, capsys):
     result = run_chaos_seeds(6, 3, "ray", None, 6, as_json=False)
     assert (result["held"], result["failed"], result["undecided"]) == (1, [], [7, 8])
     assert result["verdict"] == "undecided"
-    assert [failure["case"]["seed"] for failure in result["failures"]] == [7, 8]
+    assert [report["case"]["seed"] for report in result["undecided_reports"]] == [7, 8]
+    assert "failures" not in result
     out, err = capsys.readouterr()
     assert "replay: rayvous chaos --on ray --seed 8 --brokers 6" in out
     assert "undecided: seed 7, 8. Nothing had to come for certain" in out and "seed 7 is undecided" in err

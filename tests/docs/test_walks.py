@@ -127,7 +127,7 @@ def test_a_walk_names_the_files_that_are_entered(title: str) -> None:
 
 
 HOP_FILES_MAX = 25
-HOP_ENTRIES_MAX = 6
+HOP_ENTRIES_MAX = 5
 ARRIVES = ("BrokerHost.request", "BrokerHost.call")
 LEAVES = "BrokerHost.poll"
 

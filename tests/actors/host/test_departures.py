@@ -22,6 +22,15 @@ def test_what_nobody_waits_for_is_done_when_the_step_has_left(caplog: pytest.Log
     assert departures.go() and len(done) == 3
 
 
+def test_what_is_done_afterwards_keeps_its_order() -> None:
+    """What leaves may record something itself, and so may what is recorded."""
+    departures, done = Departures(), list[str]()
+    departures.hold()
+    departures.add(lambda: departures.afterwards(done.append, "second") or True)
+    departures.afterwards(lambda: (done.append("first"), departures.afterwards(done.append, "third")))
+    assert departures.go() and done == ["first", "second", "third"]
+
+
 def test_what_a_step_puts_leaves_when_it_is_done_and_all_else_in_the_next_turn() -> None:
     async def test() -> None:
         departures = Departures()
