@@ -293,7 +293,7 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
     }
 
 
-def _each(name: str, reports: Sequence[ChaosReport], seeds: int) -> dict[str, list[dict[str, Any]]]:
+def _each(name: str, reports: Sequence[ChaosReport], seeds: int) -> dict[str, object]:
     """Return reports under a name; nothing without any, nor of a single seed, whose report stands by itself."""
     return {name: [report.to_dict() for report in reports]} if seeds > 1 and reports else {}
 
