@@ -69,7 +69,7 @@ class GroupWorker:
     def __init__(self, config: GroupConfig, actor: ActorHandle, left: Callable[[GroupWorker], None]) -> None:
         self.name, self.worker = config.name, uuid4().hex[:12]
         self._actor, self._left = actor, left
-        self._held: dict[Identity, None] = {}  # given and not settled, in order
+        self._held: dict[Identity, _Unread] = {}  # given and not settled, in order
         self._handed: set[Identity] = set()  # those of them that the program has read
         self._unread: deque[_Unread] = deque()
         self._more: Callable[[], None] = lambda: None  # called when something has come
@@ -240,8 +240,11 @@ class GroupWorker:
     def _settle(self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]) -> None:
         if self._closed:
             raise ClientError(f"{self} is closed")
+        before = dict(self._held)
         settled: Settled = self._ask(lambda: self._actor.settle.remote(self.worker, acknowledged, refused))
-        self._drop([*acknowledged, *(event for event, _ in refused), *settled.withdrawn])
+        gone = [*acknowledged, *(event for event, _ in refused), *settled.withdrawn]
+        # What was refused may have been given to this worker again before this answer came.
+        self._drop([event for event in gone if self._held.get(event) is before.get(event)])
         if settled.foreign:
             named = ", ".join(f"{publisher} #{number}" for publisher, number in settled.foreign[:5])
             raise NotGiven(
@@ -333,7 +336,7 @@ class GroupWorker:
         with self._changed:
             for row, deliveries in enumerate(answer.deliveries):
                 one = _Unread(answer.batch, row, answer.batch.identity(row), deliveries, now)
-                self._held[one.event] = None
+                self._held[one.event] = one
                 self._unread.append(one)
             self._changed.notify_all()
         self._more()
