@@ -4,8 +4,10 @@ Rules
 -----
 * A durable subscriber has a session of its own. While its process is disconnected, the host withholds its
   notifications. The broker retains them and delivers them again when the process reconnects.
-* A subscriber may leave while its delivery waits for a commit. The host drops that part of the delivery; the
-  subscriber's next broker delivers it.
+* Who gets a delivery is determined when the broker makes it. It may then wait for a commit, and a subscriber may leave
+  or come back meanwhile. The host drops that part of the delivery: the subscriber's next broker delivers it, or this
+  one again, with everything else that the subscriber has not had, in order. The same holds for one that is behind:
+  what waits for a commit when it has caught up was withheld already, and comes again in order.
 * When the session is full, the host withholds new notifications and all later ones, so that order is preserved.
   When the process has caught up, the host asks the broker for what was withheld. A slow durable subscriber
   therefore slows down nobody, and loses only what exceeds the retention limits of its broker.
@@ -13,7 +15,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -66,13 +68,7 @@ class Absent:
             first = self._behind.setdefault(client, {})
             for row in deliver.rows[deliver.starts[place] : deliver.starts[place + 1]].tolist():
                 first.setdefault(*deliver.batch.identity(row))
-        if len(picked) == len(deliver.clients):
-            return deliver
-        if not picked:
-            return None
-        pieces = [deliver.rows[deliver.starts[place] : deliver.starts[place + 1]] for place in picked]
-        clients = tuple(deliver.clients[place] for place in picked)
-        return Deliver(deliver.batch, clients, np.cumsum([0, *map(len, pieces)]), np.concatenate(pieces))
+        return _part(deliver, picked)
 
     def catching_up(
         self, session: ProcessSession, owners: Mapping[ClientId, ProcessSession]
@@ -81,6 +77,25 @@ class Absent:
         for client in [client for client in self._behind if owners.get(client) is session]:
             if not len(session):
                 yield client, self._behind.pop(client)
+
+
+def still_with(
+    deliver: Deliver, owners: Sequence[ProcessSession], now: Mapping[ClientId, ProcessSession]
+) -> Deliver | None:
+    """Return the delivery for those subscribers that still have the same sessions; None if none remain."""
+    pairs = enumerate(zip(deliver.clients, owners, strict=True))
+    return _part(deliver, [place for place, (client, owner) in pairs if now.get(client) is owner])
+
+
+def _part(deliver: Deliver, places: list[int]) -> Deliver | None:
+    """Return a delivery to the clients at these places only; None if there are none."""
+    if len(places) == len(deliver.clients):
+        return deliver
+    if not places:
+        return None
+    pieces = [deliver.rows[deliver.starts[place] : deliver.starts[place + 1]] for place in places]
+    clients = tuple(deliver.clients[place] for place in places)
+    return Deliver(deliver.batch, clients, np.cumsum([0, *map(len, pieces)]), np.concatenate(pieces))
 
 
 def loss_batch(session: ProcessSession, client: ClientId, losses: tuple[Lost, ...]) -> DeliveryBatch:

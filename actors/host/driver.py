@@ -5,6 +5,7 @@ Rules
 * Effects are carried out in order. A send goes into the outbox of its link, never straight to the network.
 * Changes that a broker makes stable are committed in a thread, and later effects wait (`commits`). A broker
   that finds that its file is an old one halts.
+* Who gets a delivery is determined when the broker makes it, and not after the commit (`absent`).
 * A numbered message that finds its outbox full is dropped: it is retransmitted.
 * A broker that detects that its state is damaged ends its process, as in a crash. The operator of the network
   restarts it (paper 4, section 2).
@@ -50,6 +51,7 @@ from ...protocol.messages.beats import LASTING, is_beat
 from ...protocol.messages.pubsub import Directed, Events, Flush, Numbered, Register
 from ...protocol.messages.recovery import TIMED
 from ...protocol.queries import OtherMembers
+from .absent import still_with
 from .admission import HostAdmission
 from .attachments import Attachments
 from .clock import Clock
@@ -224,7 +226,10 @@ class Driver:
                 self.carry_out(hosted, effect, pressure)
             return
         for effect in effects:
-            commits.put(effect, partial(self.carry_out, hosted, effect, pressure))
+            if isinstance(effect, Deliver):
+                commits.put(effect, self._delivery(hosted, effect, pressure))
+            else:
+                commits.put(effect, partial(self.carry_out, hosted, effect, pressure))
 
     # Its effects carried out.
 
@@ -235,7 +240,7 @@ class Driver:
                 return
         now = time.time()
         if isinstance(effect, Deliver):
-            self._deliver(hosted, effect, now, pressure)
+            self._delivery(hosted, effect, pressure)()
             return
         self._departures.afterwards(hosted.telemetry.effect, now, effect)
         match effect:
@@ -311,14 +316,26 @@ class Driver:
         if pressure is not None and box.full:
             pressure.outboxes[box] = None
 
-    def _deliver(
-        self, hosted: HostedBroker, deliver: Deliver, now: float, pressure: Backpressure | None
-    ) -> None:
-        self._departures.afterwards(hosted.delivered, now, deliver)
+    def _delivery(
+        self, hosted: HostedBroker, deliver: Deliver, pressure: Backpressure | None
+    ) -> Callable[[], None]:
+        """Return what carries out a delivery, for those who are to have it now.
+
+        A subscriber that comes back while the delivery waits for a commit gets it again with all that it has not had
+        before. The waiting one would come first, and what is before it would then be dropped as old.
+        """
         here = hosted.absent.reachable(deliver, hosted.owners, hosted.durable)
-        if here is None:
-            return
-        deliver = here
+        owners = [] if here is None else [hosted.owners[client] for client in here.clients]
+
+        def carry_out() -> None:
+            self._departures.afterwards(hosted.delivered, time.time(), deliver)
+            left = None if here is None else still_with(here, owners, hosted.owners)
+            if left is not None:
+                self._deliver(hosted, left, pressure)
+
+        return carry_out
+
+    def _deliver(self, hosted: HostedBroker, deliver: Deliver, pressure: Backpressure | None) -> None:
         owners = [hosted.owners[client] for client in deliver.clients]
         for session, delivery in split(deliver, owners):
             if deliver.number:

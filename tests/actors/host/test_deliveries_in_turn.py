@@ -1,0 +1,133 @@
+"""Deliveries that wait for a commit while their durable subscriber comes back or catches up: in order, and all of them.
+
+Reference: promises 1 and 3; docs/decisions/0015-exactly-once.md.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from patience import PATIENCE_SECONDS
+from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.host.sessions import DeliveryBatch
+from rayvous.clients.subscriber import SubscriberMachine
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.messages.pubsub import Events, Register, Resume
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.durability.stable import Stable
+from rayvous.routing.language.questions import to_filter
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+ANY = to_filter("x >= 0")
+LIMITS = Limits.for_tests()
+
+
+def go(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, PATIENCE_SECONDS))
+
+
+class Disk:
+    """The store of the broker of a host: commits wait while it is shut."""
+
+    def __init__(self, host: BrokerHost) -> None:
+        commits = host.hosted_brokers[0].commits
+        assert commits is not None
+        self.commits, self.open = commits, threading.Event()
+        self.open.set()
+        self._commit = commits._store.commit
+        self.patch = patch.object(commits._store, "commit", self._late)
+
+    def _late(self, writes: Any) -> None:
+        assert self.open.wait(PATIENCE_SECONDS)
+        self._commit(writes)
+
+
+async def host_in(folder: Path, limits: Limits = LIMITS) -> BrokerHost:
+    host = BrokerHost("hybrid", limits, recovery=Recovery.for_tests(), stable=Stable(folder))
+    await host.start_brokers(ClusterTree(1, 1).positions())
+    await host.connect({})
+    return host
+
+
+async def attached(host: BrokerHost, session: str) -> None:
+    """Attach a durable subscriber in its first incarnation, and let it subscribe."""
+    for message in (Resume({}, incarnation=1), Register(1, ANY)):
+        await host.request(0, "s", [message], session)
+
+
+def published(host: BrokerHost, number: int) -> Coroutine[Any, Any, Any]:
+    return host.request(0, "p", [Events(batch_of([{"x": 1}], publisher="p", first_sequence=number))])
+
+
+def taken(machine: SubscriberMachine, deliveries: list[Any]) -> list[int]:
+    """Return the numbers that a subscriber accepts of what its poll has brought."""
+    return [
+        sequence
+        for each in deliveries
+        if isinstance(each, DeliveryBatch)
+        for sequence in each.batch.sequence[machine.admit(each.batch, each.rows)].tolist()
+    ]
+
+
+def test_what_waits_for_a_commit_does_not_overtake_what_a_subscriber_gets_again_when_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        host = await host_in(tmp_path)
+        disk = Disk(host)
+        with disk.patch:
+            await attached(host, "dies")
+            await published(host, 1)
+            disk.open.clear()
+            second = asyncio.create_task(published(host, 2))
+            while disk.commits.idle:
+                await asyncio.sleep(0)
+            again = [Resume({}, incarnation=2, numbers=(1,)), Register(1, ANY, admitted=True)]
+            back = asyncio.create_task(host.request(0, "s", again, "comes"))
+            while "comes" not in host.attachments.sessions:
+                await asyncio.sleep(0)
+            disk.open.set()
+            await asyncio.gather(second, back)
+            assert taken(SubscriberMachine(durable=True), await host.poll("comes", 0, 0.0)) == [1, 2]
+
+    go(test())
+
+
+def test_what_waits_for_a_commit_does_not_overtake_what_was_withheld_from_a_slow_subscriber(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        host = await host_in(tmp_path, replace(LIMITS, delivery_events_max=1))
+        disk, machine = Disk(host), SubscriberMachine(durable=True)
+        with disk.patch:
+            await attached(host, "slow")
+            for number in (1, 2, 3):  # two fill its session, the third is withheld
+                await published(host, number)
+            found, acknowledged = list[int](), 0
+            for _ in range(2):
+                deliveries: Any = await host.poll("slow", acknowledged, 0.0)
+                found += taken(machine, deliveries)
+                acknowledged = deliveries[-1].number
+            assert found == [1, 2]
+            disk.open.clear()
+            fourth = asyncio.create_task(published(host, 4))
+            while disk.commits.idle:
+                await asyncio.sleep(0)
+            poll = asyncio.create_task(host.poll("slow", acknowledged, PATIENCE_SECONDS))
+            await asyncio.sleep(0)  # it has read everything
+            disk.open.set()
+            await fourth
+            while found[-1] < 4:
+                deliveries = list(await poll)
+                found += taken(machine, deliveries)
+                acknowledged = deliveries[-1].number if deliveries else acknowledged
+                poll = asyncio.create_task(host.poll("slow", acknowledged, PATIENCE_SECONDS))
+            poll.cancel()
+            assert found == [1, 2, 3, 4]
+
+    go(test())
