@@ -16,7 +16,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ...protocol.effects import Deliver
 from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost
 from .sessions import DeliveryBatch, ProcessSession
+
+Stay: TypeAlias = tuple[ProcessSession | None, int]
+"""The session of a subscriber, and the number of its last coming to the broker; 0 if it has never come again."""
 
 LEFT_MAX: Final = 10_000
 """Of how many subscribers to remember when they left; of others the rendezvous point knows when they acknowledged."""
@@ -36,14 +39,23 @@ class Absent:
     def __init__(self) -> None:
         self._behind: dict[ClientId, dict[str, int]] = {}
         self._left_at: dict[ClientId, float] = {}
+        self._comings = 0
+        self._came: dict[ClientId, int] = {}  # the number of the coming of each subscriber that is here again
 
     def here(self, client: ClientId) -> None:
         """Note that a subscriber has reconnected: the broker delivers everything to it again."""
         self._behind.pop(client, None)
         self._left_at.pop(client, None)
+        self._comings += 1
+        self._came[client] = self._comings
+
+    def gone(self, client: ClientId) -> None:
+        """Note that a subscriber is not attached any more."""
+        self._came.pop(client, None)
 
     def left(self, client: ClientId, now: float) -> None:
         """Note that no process has a subscriber any more, at `now` seconds."""
+        self.gone(client)
         self._left_at[client] = now
         if len(self._left_at) > LEFT_MAX:
             del self._left_at[next(iter(self._left_at))]
@@ -52,6 +64,10 @@ class Absent:
         """Return for how long no process has had a subscriber; None if that is not known here."""
         at = self._left_at.get(client)
         return None if at is None else now - at
+
+    def stays(self, deliver: Deliver, owners: Mapping[ClientId, ProcessSession]) -> list[Stay]:
+        """Return where each subscriber of a delivery is, and since which coming."""
+        return [(owners.get(client), self._came.get(client, 0)) for client in deliver.clients]
 
     def reachable(
         self, deliver: Deliver, owners: Mapping[ClientId, ProcessSession], durable: Container[ClientId]
@@ -79,12 +95,9 @@ class Absent:
                 yield client, self._behind.pop(client)
 
 
-def still_with(
-    deliver: Deliver, owners: Sequence[ProcessSession], now: Mapping[ClientId, ProcessSession]
-) -> Deliver | None:
-    """Return the delivery for those subscribers that still have the same sessions; None if none remain."""
-    pairs = enumerate(zip(deliver.clients, owners, strict=True))
-    return _part(deliver, [place for place, (client, owner) in pairs if now.get(client) is owner])
+def still_there(deliver: Deliver, before: Sequence[Stay], now: Sequence[Stay]) -> Deliver | None:
+    """Return the delivery for those subscribers that have not left or come again since; None if none remain."""
+    return _part(deliver, [place for place, stay in enumerate(before) if now[place] == stay])
 
 
 def _part(deliver: Deliver, places: list[int]) -> Deliver | None:

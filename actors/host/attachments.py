@@ -277,6 +277,7 @@ class Attachments:
         for _, _, number in hosted.answers.of(client, Register):
             self.cancelled(hosted, client, number)
         hosted.owners.pop(client, None)
+        hosted.absent.gone(client)
 
     def let_all_go(self, hosted: HostedBroker) -> None:
         """Detach all clients of a broker; they continue elsewhere once they notice, and receive what they missed."""

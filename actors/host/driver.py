@@ -51,7 +51,7 @@ from ...protocol.messages.beats import LASTING, is_beat
 from ...protocol.messages.pubsub import Directed, Events, Flush, Numbered, Register
 from ...protocol.messages.recovery import TIMED
 from ...protocol.queries import OtherMembers
-from .absent import still_with
+from .absent import still_there
 from .admission import HostAdmission
 from .attachments import Attachments
 from .clock import Clock
@@ -325,11 +325,13 @@ class Driver:
         before. The waiting one would come first, and what is before it would then be dropped as old.
         """
         here = hosted.absent.reachable(deliver, hosted.owners, hosted.durable)
-        owners = [] if here is None else [hosted.owners[client] for client in here.clients]
+        before = [] if here is None else hosted.absent.stays(here, hosted.owners)
 
         def carry_out() -> None:
             self._departures.afterwards(hosted.delivered, time.time(), deliver)
-            left = None if here is None else still_with(here, owners, hosted.owners)
+            if here is None:
+                return
+            left = still_there(here, before, hosted.absent.stays(here, hosted.owners))
             if left is not None:
                 self._deliver(hosted, left, pressure)
 

@@ -4,6 +4,7 @@ Reference: promises 1 and 3; docs/decisions/0015-exactly-once.md.
 """
 
 import asyncio
+import random
 import threading
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from patience import PATIENCE_SECONDS
 from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.host.requests import Away, Request
 from rayvous.actors.host.sessions import DeliveryBatch
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.messages.pubsub import Events, Register, Resume
+from rayvous.protocol.messages.pubsub import Consumed, Events, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.stable import Stable
 from rayvous.routing.language.questions import to_filter
@@ -131,3 +134,116 @@ def test_what_waits_for_a_commit_does_not_overtake_what_was_withheld_from_a_slow
             assert found == [1, 2, 3, 4]
 
     go(test())
+
+
+class Drawn:
+    """A durable subscriber that is slow, dies and comes back, while commits take as long as is drawn."""
+
+    def __init__(self, host: BrokerHost, disk: Disk, dice: random.Random) -> None:
+        self.host, self.disk, self.dice = host, disk, dice
+        self.number = self.incarnation = self.acknowledged = self.position = self.process = 0
+        self.away = False
+        self.calls: list[asyncio.Task[Any]] = []
+        self.done: list[str] = []
+
+    @property
+    def session(self) -> str:
+        return f"process {self.process}"
+
+    async def call(self, client: str, *messages: Request) -> None:
+        """Make a call that the host has taken when this returns, and that is answered when that is stable."""
+        self.calls.append(asyncio.create_task(self.host.request(0, client, messages, self.session)))
+        await asyncio.sleep(0)
+
+    async def publish(self) -> None:
+        self.number += 1
+        await self.call("p", Events(batch_of([{"x": 1}], publisher="p", first_sequence=self.number)))
+
+    async def shut(self) -> None:
+        self.disk.open.clear()
+
+    async def commit(self) -> None:
+        self.disk.open.set()
+        await self.disk.commits.stable()
+
+    async def come(self) -> None:
+        """Come to the broker in a new process, which knows what was acknowledged."""
+        self.process += 1
+        self.machine, self.acknowledged = SubscriberMachine(durable=True), 0
+        self.machine.marks = {"p": self.position}
+        await self.resume()
+
+    async def leave(self) -> None:
+        """Leave for another broker, which does not answer."""
+        if not self.away:
+            self.away = True
+            await self.call("s", Away())
+
+    async def go_back(self) -> None:
+        """Come again in the same process, which knows what it has read."""
+        if self.away:
+            await self.resume()
+
+    async def resume(self) -> None:
+        self.away = False
+        self.incarnation += 1
+        numbers = (1,) if self.incarnation > 1 else ()
+        resume = Resume({"p": self.position}, incarnation=self.incarnation, numbers=numbers)
+        await self.call("s", resume, *(Register(number, ANY, admitted=True) for number in numbers))
+
+    async def read(self) -> None:
+        deliveries: Any = list(await self.host.poll(self.session, self.acknowledged, 0.0))
+        before = self.machine.marks.get("p", 0)
+        found = taken(self.machine, deliveries)
+        assert found == list(range(before + 1, before + 1 + len(found))), self.done
+        self.acknowledged = deliveries[-1].number if deliveries else self.acknowledged
+
+    async def acknowledge(self) -> None:
+        if (read := self.machine.marks.get("p", 0)) > self.position:
+            self.position = read
+            await self.call("s", Consumed({"p": read}, self.incarnation))
+
+    async def run(self, steps: int) -> None:
+        await self.come()
+        await self.call("s", Register(1, ANY))
+        await self.commit()
+        doings = [self.publish] * 4 + [
+            self.shut,
+            self.commit,
+            self.come,
+            self.read,
+            self.read,
+            self.acknowledge,
+        ]
+        doings += [self.leave, self.go_back]
+        for _ in range(steps):
+            do = self.dice.choice(doings)
+            self.done.append(do.__name__)
+            await do()
+        await self.go_back()
+        await self.commit()
+        await asyncio.gather(*self.calls)
+        while self.machine.marks.get("p", 0) < self.number:
+            await self.read()
+
+
+def check(folder: Path, seed: int) -> None:
+    async def test() -> None:
+        dice = random.Random(seed)
+        host = await host_in(folder, replace(LIMITS, delivery_events_max=dice.choice((1, 3, 1000))))
+        disk = Disk(host)
+        with disk.patch:
+            await Drawn(host, disk, dice).run(60)
+
+    go(test())
+
+
+@pytest.mark.parametrize("seed", [*range(8), 15])
+def test_all_events_come_in_order_however_long_commits_take(tmp_path: Path, seed: int) -> None:
+    check(tmp_path, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8, 40))
+def test_all_events_come_in_order_with_more_seeds(tmp_path: Path, seed: int) -> None:
+    check(tmp_path, seed)
