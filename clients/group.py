@@ -340,7 +340,7 @@ class GroupMachine:
         -------
         withdrawn
             What the worker holds no more: the event, and those behind it of the same key; None if the event is not its
-            own (any more).
+            own (any more). `hear` returns them as well, so before any of them is given to it again.
         """
         if self._holder.get(event) != name:
             return None
@@ -348,11 +348,13 @@ class GroupMachine:
         line = self._line_of.get(event)
         if line is None:  # an earlier process of the group gave it, and it has not come here yet
             self._loses(name, event)
+            self._workers[name].withdrawn.append(event)
             return [event]
         held = list(line.held)
         behind = held[held.index(event) :]
         self._back(name, line, behind[1:])
         self._back(name, line, [event], f"worker {name!r} refused it")
+        self._workers[name].withdrawn += behind
         line.until = now + seconds if seconds > 0 else 0.0
         self._released(line, first=True)
         return behind

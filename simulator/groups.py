@@ -169,7 +169,6 @@ class SimulatedGroup:
             if worker.held:
                 self._drop(worker, machine.claim(worker.name, list(worker.held), now))
             worker.joined = True
-        self._drop(worker, machine.hear(worker.name, now, asks=not worker.held))
         for event, at in list(worker.held.items()):
             if at > now or event not in worker.held:
                 continue
@@ -181,6 +180,7 @@ class SimulatedGroup:
                 self._store()
             else:
                 self._drop(worker, [event])
+        self._drop(worker, machine.hear(worker.name, now, asks=not worker.held))
         for each in machine.give(worker.name, now):
             event = each.publisher, each.sequence
             worker.held[event] = now + dice.choice((0.0, 0.05, 0.5)) * dice.random()

@@ -6,6 +6,9 @@ Rules
   (`unacknowledged_max`), so what it has fetched and its program has not read is, too.
 * An acknowledgement returns when it is stored. What was not the worker's (any more) is an error: the event was not
   given to it, or was given to another worker since.
+* The answers to a poll and to a refusal may cross: an event that was refused may have come again before the refusal has
+  returned. So each copy of an event that comes has a number, and an answer takes only copies that were here when it was
+  asked for.
 * When the actor has been restarted, or has taken this worker for dead, the worker says what it holds. What is not its
   own any more it drops, if its program has not read it yet.
 """
@@ -16,9 +19,10 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -69,7 +73,8 @@ class GroupWorker:
     def __init__(self, config: GroupConfig, actor: ActorHandle, left: Callable[[GroupWorker], None]) -> None:
         self.name, self.worker = config.name, uuid4().hex[:12]
         self._actor, self._left = actor, left
-        self._held: dict[Identity, _Unread] = {}  # given and not settled, in order
+        self._held: dict[Identity, int] = {}  # given and not settled, in order, with the number of the copy
+        self._copies = count()
         self._handed: set[Identity] = set()  # those of them that the program has read
         self._unread: deque[_Unread] = deque()
         self._more: Callable[[], None] = lambda: None  # called when something has come
@@ -240,11 +245,9 @@ class GroupWorker:
     def _settle(self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]) -> None:
         if self._closed:
             raise ClientError(f"{self} is closed")
-        before = dict(self._held)
+        had = dict(self._held)
         settled: Settled = self._ask(lambda: self._actor.settle.remote(self.worker, acknowledged, refused))
-        gone = [*acknowledged, *(event for event, _ in refused), *settled.withdrawn]
-        # What was refused may have been given to this worker again before this answer came.
-        self._drop([event for event in gone if self._held.get(event) is before.get(event)])
+        self._drop([*acknowledged, *(event for event, _ in refused), *settled.withdrawn], had)
         if settled.foreign:
             named = ", ".join(f"{publisher} #{number}" for publisher, number in settled.foreign[:5])
             raise NotGiven(
@@ -252,10 +255,11 @@ class GroupWorker:
                 "have it"
             )
 
-    def _drop(self, events: Iterable[Identity]) -> None:
-        """Forget events that this worker holds no more."""
-        gone = set(events)
+    def _drop(self, events: Iterable[Identity], had: Mapping[Identity, int] | None = None) -> None:
+        """Forget events that this worker holds no more: of copies only those that it `had`, if that is given."""
         with self._changed:
+            known = self._held if had is None else had
+            gone = {event for event in events if event in known and self._held.get(event) == known[event]}
             for event in gone:
                 self._held.pop(event, None)
                 self._handed.discard(event)
@@ -336,7 +340,7 @@ class GroupWorker:
         with self._changed:
             for row, deliveries in enumerate(answer.deliveries):
                 one = _Unread(answer.batch, row, answer.batch.identity(row), deliveries, now)
-                self._held[one.event] = one
+                self._held[one.event] = next(self._copies)
                 self._unread.append(one)
             self._changed.notify_all()
         self._more()

@@ -1,0 +1,127 @@
+"""Workers of a group beside its actor, without Ray: calls run on a loop, and answers come when the test lets them."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as Late
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_groups import Subscriber, begun
+from patience import PATIENCE_SECONDS
+from ray.exceptions import GetTimeoutError
+from rayvous.actors.groups import actor as actor_module
+from rayvous.actors.groups import worker as module
+from rayvous.actors.groups.actor import GroupActor
+from rayvous.actors.groups.worker import GroupWorker
+
+
+class Loop:
+    """An actor on a loop of its own, as its workers call it; `held_back` has an event for answers that wait."""
+
+    def __init__(self, actor: GroupActor) -> None:
+        self.actor, self.loop = actor, asyncio.new_event_loop()
+        self.held_back: dict[str, threading.Event] = {}
+        self.asked: list[str] = []
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=lambda *given: self._call(name, given))
+
+    def _call(self, name: str, given: tuple[Any, ...]) -> Any:
+        self.asked.append(name)
+        return name, asyncio.run_coroutine_threadsafe(getattr(self.actor, name)(*given), self.loop)
+
+    def get(self, call: tuple[str, Future[Any]], timeout: float | None = None) -> Any:
+        name, future = call
+        try:
+            found = future.result(timeout)
+        except Late:
+            raise GetTimeoutError("no answer") from None
+        if name in self.held_back:
+            assert self.held_back[name].wait(PATIENCE_SECONDS)
+        return found
+
+    def run(self, what: Callable[[], Any]) -> Any:
+        async def on_loop() -> Any:
+            return what()
+
+        return asyncio.run_coroutine_threadsafe(on_loop(), self.loop).result(PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        async def cancel() -> None:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+
+        asyncio.run_coroutine_threadsafe(cancel(), self.loop).result(PATIENCE_SECONDS)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(PATIENCE_SECONDS)
+        self.loop.close()
+
+
+class Group:
+    """A group, what comes to it, and its workers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+        monkeypatch.setattr(actor_module, "POLL_SECONDS", 0.1)
+        self.subscriber = Subscriber()
+        self.actor = begun(monkeypatch, self.subscriber, **given)
+        self.loop = Loop(self.actor)
+        monkeypatch.setattr(module, "ray", SimpleNamespace(get=self.loop.get, kill=lambda actor: None))
+        self.workers: list[GroupWorker] = []
+        self.loop.get(self.loop._call("ready", ()), PATIENCE_SECONDS)
+
+    def worker(self) -> GroupWorker:
+        self.workers.append(GroupWorker(self.actor._config, self.loop, lambda worker: None))  # type: ignore[arg-type]
+        return self.workers[-1]
+
+    def come(self, *numbers: int) -> None:
+        events = [{"n": number} for number in numbers]
+        self.loop.run(lambda: self.subscriber.come(*events, first=numbers[0]))
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.abandon()
+        for worker in self.workers:
+            worker._thread.join(PATIENCE_SECONDS)
+        self.loop.close()
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch) -> Iterator[Group]:
+    made = Group(monkeypatch, silent_seconds=PATIENCE_SECONDS)
+    yield made
+    made.close()
+
+
+def in_thread(what: Callable[[], Any]) -> Future[Any]:
+    done: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(what())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done
+
+
+def test_a_refused_event_that_comes_again_before_its_refusal_has_returned_is_held(group: Group) -> None:
+    worker = group.worker()
+    notes = worker.notifications(PATIENCE_SECONDS)
+    group.come(1)
+    first = next(notes)
+    group.loop.held_back["settle"] = threading.Event()
+    refusing = in_thread(lambda: worker.nack(first))
+    with worker._changed:
+        assert worker._changed.wait_for(lambda: worker._unread, PATIENCE_SECONDS)
+    group.loop.held_back["settle"].set()
+    refusing.result(PATIENCE_SECONDS)
+    again = next(notes)
+    assert (again.sequence, again.deliveries) == (1, 2)
+    worker.acknowledge()
+    assert group.subscriber.stored[-1][0] == {"p": 1}
