@@ -217,21 +217,27 @@ class GroupMachine:
 
     # Workers.
 
-    def hear(self, name: str, now: float, *, asks: bool = True) -> list[Identity]:
-        """Record a sign of life of a worker, which joins with the first; return what it has lost since the last.
-
-        With `asks` its program waits for an event.
-        """
+    def hear(self, name: str, now: float, *, asks: bool = True) -> None:
+        """Record a sign of life of a worker, which joins with the first. With `asks` its program waits for an event."""
         worker = self._workers.get(name)
         if worker is None:
             worker = self._workers[name] = _Worker(now, now)
         worker.heard_at = now
         worker.stands_still = worker.stands_still and not asks
+
+    def withdraw(self, name: str) -> list[Identity]:
+        """Return what a worker has lost since this was last asked: it is to hear that before it is given anything."""
+        worker = self._workers[name]
         lost, worker.withdrawn = worker.withdrawn, []
         return lost
 
     def claim(self, name: str, events: Iterable[Identity], now: float) -> list[Identity]:
-        """Record what a worker got from an earlier process of the group; return those that are not its own."""
+        """Let a worker join with what it got from an earlier process of the group; return those that are not its own.
+
+        One that has joined claims nothing more: what it does not hold any more it may have refused.
+        """
+        if name in self._workers:
+            return [event for event in events if self._holder.get(event) != name]
         self.hear(name, now)
         refused = []
         for event in events:
@@ -340,7 +346,7 @@ class GroupMachine:
         -------
         withdrawn
             What the worker holds no more: the event, and those behind it of the same key; None if the event is not its
-            own (any more). `hear` returns them as well, so before any of them is given to it again.
+            own (any more). `withdraw` returns them as well.
         """
         if self._holder.get(event) != name:
             return None

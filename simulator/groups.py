@@ -180,7 +180,8 @@ class SimulatedGroup:
                 self._store()
             else:
                 self._drop(worker, [event])
-        self._drop(worker, machine.hear(worker.name, now, asks=not worker.held))
+        machine.hear(worker.name, now, asks=not worker.held)
+        self._drop(worker, machine.withdraw(worker.name))
         for each in machine.give(worker.name, now):
             event = each.publisher, each.sequence
             worker.held[event] = now + dice.choice((0.0, 0.05, 0.5)) * dice.random()

@@ -134,8 +134,11 @@ class GroupActor:
         until = loop.time() + min(POLL_SECONDS, self._config.silent_seconds / SIGNS)
         if joined and worker not in self._machine.workers:
             return Portion(stranger=True)
+        self._machine.hear(worker, time.monotonic(), asks=asks)
         while not self._over:
-            withdrawn = self._machine.hear(worker, time.monotonic(), asks=asks)
+            if worker not in self._machine.workers:  # it has left, or was taken for dead
+                return Portion()
+            withdrawn = self._machine.withdraw(worker)
             given = self._machine.give(worker, time.monotonic(), self._share())
             if given or withdrawn or loop.time() >= until:
                 return self._portion(given, withdrawn)

@@ -310,9 +310,15 @@ class GroupWorker:
         while not self._closed:
             try:
                 asks = self._waiting > 0
-                answer: Portion = ray.get(
-                    self._actor.poll.remote(self.worker, joined, asks), timeout=CALL_SECONDS + POLL_SECONDS
-                )
+                with self._changed:
+                    if self._closed:
+                        return
+                    call = self._actor.poll.remote(
+                        self.worker, joined, asks
+                    )  # before `close` says that it leaves
+                answer: Portion = ray.get(call, timeout=CALL_SECONDS + POLL_SECONDS)
+                if self._closed:
+                    return
                 if answer.stranger:
                     held = list(self._held)
                     self._drop(ray.get(self._actor.claim.remote(self.worker, held), timeout=CALL_SECONDS))

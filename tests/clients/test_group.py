@@ -87,7 +87,8 @@ def test_who_is_silent_or_stands_still_loses_what_it_holds_and_is_told() -> None
     machine.acknowledge("dies", ("p", 1), 8.0)
     machine.tick(18.1)  # ten seconds after it acknowledged
     assert machine.workers == {"dies": 0}
-    assert machine.hear("dies", 19.0, asks=False) == [("p", 2), ("p", 3)], "it stands still, and is told"
+    machine.hear("dies", 19.0, asks=False)
+    assert machine.withdraw("dies") == [("p", 2), ("p", 3)], "it stands still, and is told"
     assert machine.give("dies", 19.0) == [] and not machine.acknowledge("dies", ("p", 2), 19.0)
     assert got(machine, "dies", 20.0) == [2], "it asks for an event, and gets a suspect alone"
     machine.tick(50.1)

@@ -55,6 +55,23 @@ def test_an_acknowledgement_is_confirmed_when_it_is_stored_and_those_that_come_m
     asyncio.run(run())
 
 
+def test_a_worker_that_leaves_while_it_polls_gets_nothing_and_others_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber, silent_seconds=PATIENCE_SECONDS)
+        await group.ready()
+        polls = [asyncio.create_task(group.poll(name, False, True)) for name in "ab"]
+        await asyncio.sleep(0)
+        await group.leave("a")
+        assert (await polls[0]).batch is None and await group.workers() == {"b": 0}
+        subscriber.come({"n": 1}, {"n": 2})
+        assert numbers(await polls[1]) == [1, 2]
+
+    asyncio.run(run())
+
+
 def test_a_later_process_hears_what_workers_hold_and_a_repeated_acknowledgement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
