@@ -151,7 +151,10 @@ class GroupActor:
         return Portion(over=self._over)
 
     async def claim(self, worker: str, held: Sequence[Identity]) -> tuple[Identity, ...]:
-        """Let a worker join that holds these events; return those that are not its own."""
+        """Let a worker join that holds these events; return those that are not its own.
+
+        A process of the group does not know its workers until they have: before, they can settle nothing.
+        """
         await self.ready()
         return tuple(self._machine.claim(worker, held, time.monotonic()))
 
@@ -167,8 +170,8 @@ class GroupActor:
         """
         await self.ready()
         now, machine = time.monotonic(), self._machine
-        if self._restarted:
-            machine.claim(worker, acknowledged, now)  # it may not have joined this process yet
+        if worker not in machine.workers:
+            return Settled(stranger=True)
         foreign = list[Identity]()
         for event in acknowledged:
             if machine.acknowledge(worker, event, now):

@@ -37,7 +37,18 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The answer to acknowledgements and refusals: those that were not the worker's, and what was taken from it."""
+    """The answer to acknowledgements and refusals.
+
+    Attributes
+    ----------
+    foreign
+        Those that were not the worker's (any more).
+    withdrawn
+        What was taken from it with what it refused.
+    stranger
+        As in `Portion`: nothing was recorded, and the worker asks again once it has said what it holds.
+    """
 
     foreign: tuple[Identity, ...] = ()
     withdrawn: tuple[Identity, ...] = ()
+    stranger: bool = False

@@ -82,6 +82,7 @@ class GroupWorker:
         self._waiting = 0
         self._error: Exception | None = None
         self._closed = False
+        self._unclaimed = False  # whether the group has to be told what this worker holds
         self._thread = threading.Thread(target=self._run, name=f"group {self.name}", daemon=True)
         self._thread.start()
 
@@ -245,8 +246,16 @@ class GroupWorker:
     def _settle(self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]) -> None:
         if self._closed:
             raise ClientError(f"{self} is closed")
-        had = dict(self._held)
-        settled: Settled = self._ask(lambda: self._actor.settle.remote(self.worker, acknowledged, refused))
+        while True:
+            had = dict(self._held)
+            settled: Settled = self._ask(
+                lambda: self._actor.settle.remote(self.worker, acknowledged, refused)
+            )
+            if not settled.stranger:
+                break
+            if self._closed:
+                raise ClientError(f"{self} is closed")
+            self._claim()
         self._drop([*acknowledged, *(event for event, _ in refused), *settled.withdrawn], had)
         if settled.foreign:
             named = ", ".join(f"{publisher} #{number}" for publisher, number in settled.foreign[:5])
@@ -254,6 +263,16 @@ class GroupWorker:
                 f"group {self.name!r}: {named}: not given to this worker, or taken from it since; another worker may "
                 "have it"
             )
+
+    def _claim(self) -> None:
+        """Say what this worker holds, to a process of the group that does not know it, and drop what is not its own."""
+        with self._changed:
+            if self._closed:
+                return
+            had, self._unclaimed = dict(self._held), True
+            call = self._actor.claim.remote(self.worker, list(had))
+        self._drop(self._ask(lambda: call), had)
+        self._unclaimed = False
 
     def _drop(self, events: Iterable[Identity], had: Mapping[Identity, int] | None = None) -> None:
         """Forget events that this worker holds no more: of copies only those that it `had`, if that is given."""
@@ -309,25 +328,16 @@ class GroupWorker:
         joined = False
         while not self._closed:
             try:
-                asks = self._waiting > 0
-                with self._changed:
-                    if self._closed:
-                        return
-                    call = self._actor.poll.remote(
-                        self.worker, joined, asks
-                    )  # before `close` says that it leaves
-                answer: Portion = ray.get(call, timeout=CALL_SECONDS + POLL_SECONDS)
-                if self._closed:
+                if self._unclaimed:
+                    self._claim()
+                answer = self._poll(joined)
+                if answer is None:
                     return
-                if answer.stranger:
-                    held = list(self._held)
-                    self._drop(ray.get(self._actor.claim.remote(self.worker, held), timeout=CALL_SECONDS))
-                joined = True
+                joined, self._unclaimed = True, self._unclaimed or answer.stranger
                 self._take(answer)
-            except GetTimeoutError:
-                continue
             except Exception as error:
-                if isinstance(error, RayTaskError) and isinstance(error.cause, BrokerUnavailable):
+                cause = error.cause if isinstance(error, RayTaskError) else error
+                if isinstance(cause, BrokerUnavailable):
                     with self._changed:  # the group begins again, and does not reach its network yet
                         self._changed.wait_for(lambda: self._closed, AGAIN_SECONDS)
                     continue
@@ -337,6 +347,21 @@ class GroupWorker:
             if answer.over:
                 self._fail(GroupEnded(f"group {self.name!r}: {answer.over}"))
                 return
+
+    def _poll(self, joined: bool) -> Portion | None:
+        """Ask for events, and wait until the group has answered; None if this worker has left meanwhile."""
+        with self._changed:
+            if self._closed:
+                return None
+            asks = self._waiting > 0
+            call = self._actor.poll.remote(self.worker, joined, asks)  # before `close` says that it leaves
+        while not self._closed:
+            with suppress(
+                GetTimeoutError
+            ):  # the answer may hold events that nobody else gets: it is awaited again
+                answer: Portion = ray.get(call, timeout=CALL_SECONDS + POLL_SECONDS)
+                return None if self._closed else answer
+        return None
 
     def _take(self, answer: Portion) -> None:
         self._drop(answer.withdrawn)

@@ -44,6 +44,7 @@ def test_an_acknowledgement_is_confirmed_when_it_is_stored_and_those_that_come_m
         settled = await group.settle("a", [("p", 1), ("p", 9)])
         assert settled.foreign == (("p", 9),)
         assert subscriber.stored[-1] == ({"p": 3}, {"done": {"p": [5]}, "tries": {"p": {4: 1}}})
+        assert await group.claim("b", [("p", 4)]) == (("p", 4),)
         before = len(subscriber.stored)
         assert (await group.settle("b", [("p", 4)])).foreign == (("p", 4),) and len(
             subscriber.stored
@@ -83,8 +84,11 @@ def test_a_later_process_hears_what_workers_hold_and_a_repeated_acknowledgement(
         assert await group.claim("a", [("p", 2), ("p", 3)]) == (("p", 3),)
         subscriber.come(*[{"n": n} for n in range(2, 6)], first=2)
         assert (await group.settle("a", [("p", 3)])).foreign == (), "it was the same call before"
-        assert (await group.settle("b", [("p", 4)])).foreign == (), "its worker has not joined yet"
-        assert await group.workers() == {"a": 1, "b": 0}
+        assert (await group.settle("b", [("p", 4)])).stranger, "its worker has not joined yet"
+        assert await group.workers() == {"a": 1}
+        assert await group.claim("b", [("p", 4), ("p", 5)]) == ()
+        assert (await group.settle("b", [("p", 4)])).foreign == ()
+        assert await group.workers() == {"a": 1, "b": 1}, "it keeps the rest"
         assert (await group.settle("a", [("p", 2)])).foreign == ()
         assert subscriber.stored[-1][0] == {"p": 4}
 

@@ -1,6 +1,7 @@
 """Workers of a group beside its actor, without Ray: calls run on a loop, and answers come when the test lets them."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -16,6 +17,7 @@ from rayvous.actors.groups import actor as actor_module
 from rayvous.actors.groups import worker as module
 from rayvous.actors.groups.actor import GroupActor
 from rayvous.actors.groups.worker import GroupWorker
+from rayvous.clients.group import GroupMachine
 
 
 class Loop:
@@ -125,3 +127,43 @@ def test_a_refused_event_that_comes_again_before_its_refusal_has_returned_is_hel
     assert (again.sequence, again.deliveries) == (1, 2)
     worker.acknowledge()
     assert group.subscriber.stored[-1][0] == {"p": 1}
+
+
+def test_a_worker_that_acknowledges_to_a_later_process_first_says_all_that_it_holds(group: Group) -> None:
+    worker = group.worker()
+    notes = worker.notifications(PATIENCE_SECONDS)
+    group.come(1, 2, 3)
+    first = next(notes)
+    group.loop.held_back["poll"] = threading.Event()  # the poll is late in what follows
+    kept = group.actor._machine.progress()
+
+    def restart() -> None:
+        machine = group.actor._machine
+        group.actor._machine = GroupMachine(group.actor._config, kept.position, {}, kept.tries, math.inf)
+        for number in (1, 2, 3):
+            group.actor._machine.take("p", number)
+        assert machine.workers == {worker.worker: 3}
+
+    group.loop.run(restart)
+    worker.ack(first)
+    assert group.actor._machine.workers == {worker.worker: 2}, "nobody else gets them"
+    group.loop.held_back.pop("poll").set()
+    assert [next(notes).sequence for _ in range(2)] == [2, 3]
+    worker.acknowledge()
+    assert group.subscriber.stored[-1][0] == {"p": 3}
+
+
+def test_a_poll_that_is_answered_late_is_awaited_and_what_it_brings_is_not_lost(group: Group) -> None:
+    late = threading.Semaphore(2)
+
+    def get(call: Any, timeout: float | None = None) -> Any:
+        found = group.loop.get(call, timeout)
+        if call[0] == "poll" and found.batch is not None and late.acquire(blocking=False):
+            raise GetTimeoutError("no answer")
+        return found
+
+    module.ray.get = get  # type: ignore[attr-defined]
+    worker = group.worker()
+    group.come(1)
+    assert next(worker.notifications(PATIENCE_SECONDS)).sequence == 1
+    assert not late.acquire(blocking=False)
