@@ -4,6 +4,7 @@ Rules
 -----
 * An id names one delivery of this stream. To acknowledge one that the stream did not deliver, or that was taken from it
   since, is an error.
+* A stream that stood still asks for more when nothing is queued for its client.
 * What is delivered is bounded by what a worker may hold; it sheds nothing.
 * When the stream ends, other workers get what it has not acknowledged.
 
@@ -12,7 +13,7 @@ Reference: docs/groups.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..clients.group import Identity
 from ..protocol.errors import InputError, NotGiven
@@ -20,7 +21,8 @@ from ..protocol.gateways import GatewayLimits
 from ..routing.filters.filter import Filter
 from .deliveries import Delivery, Texts
 from .network import Arrived, GroupFeed
-from .streams import Stream
+from .positions import identity
+from .streams import Item, Stream
 
 
 class GroupStream(Stream):
@@ -50,6 +52,9 @@ class GroupStream(Stream):
         await super().begin(None)
 
     def _receive(self, arrived: Arrived) -> None:
+        for event in arrived.withdrawn:
+            self._times.pop(event, None)  # if it is delivered nevertheless, it is not noted
+            self._given.pop(identity(*event), None)
         if arrived.batch is not None and arrived.rows is not None:
             for row, times in zip(arrived.rows.tolist(), arrived.deliveries, strict=True):
                 self._times[arrived.batch.identity(row)] = times
@@ -59,9 +64,21 @@ class GroupStream(Stream):
         """Pass nothing by: what is delivered is noted."""
         return 0
 
+    def _hand_out(self, most: int) -> list[Item]:
+        items = super()._hand_out(most)
+        if not items:
+            self._worker.ask()
+        return items
+
+    def _go_on(self) -> None:
+        super()._go_on()
+        if not self._waits and not self._coming:
+            self._worker.ask()
+
     def _delivery(self, item: Delivery) -> Delivery:
         event = item.publisher, item.sequence
-        self._given[item.id] = event
+        if event in self._times:
+            self._given[item.id] = event
         return item.given(self._times.pop(event, 1))
 
     async def acknowledge(self, id: str, *, alone: bool = False) -> None:
@@ -77,8 +94,7 @@ class GroupStream(Stream):
         self._require(id)
         ids = [*self._given]
         meant = [id] if alone else ids[: ids.index(id) + 1]
-        events = [self._given.pop(each) for each in meant]
-        await self._worker.settle(events, ())
+        await self._settle(meant, None)
 
     async def refuse(self, id: str, seconds: float = 0.0) -> None:
         """Refuse a delivery: a worker gets it again in so many seconds, until it is a dead letter.
@@ -89,12 +105,33 @@ class GroupStream(Stream):
             As `acknowledge`.
         """
         self._require(id)
-        await self._worker.settle((), [(self._given.pop(id), seconds)])
+        await self._settle([id], seconds)
+
+    async def _settle(self, ids: list[str], refused: float | None) -> None:
+        """Acknowledge deliveries, or refuse them for so many seconds; they are not forgotten before that is stored."""
+        meant = {each: self._given[each] for each in ids}
+        events = [*meant.values()]
+        try:
+            if refused is None:
+                await self._worker.settle(events, ())
+            else:
+                await self._worker.settle((), [(event, refused) for event in events])
+        except NotGiven:
+            self._forget(meant)
+            raise
+        self._forget(meant)
+
+    def _forget(self, meant: Mapping[str, Identity]) -> None:
+        """Forget deliveries, but not a later one of the same event."""
+        for id, event in meant.items():
+            if self._given.get(id) is event:
+                del self._given[id]
 
     def _require(self, id: str) -> None:
         if id not in self._given:
             raise NotGiven(
-                f"{id[:80]!r} is not the id of a delivery that this worker holds: it was settled, or never given to it"
+                f"{id[:80]!r} is not the id of a delivery that this worker holds: it was settled, "
+                "taken from it, or never given to it"
             )
 
 

@@ -271,8 +271,11 @@ class _GroupFeed:
         taken = self._worker.take()
         if taken is None:
             return None
-        batch, rows, deliveries = taken
-        return Arrived(batch, rows, deliveries=deliveries)
+        batch, rows, deliveries, withdrawn = taken
+        return Arrived(batch, rows, deliveries=deliveries, withdrawn=withdrawn)
+
+    def ask(self) -> None:
+        self._worker.ask()
 
     async def acknowledge(self, marks: Mapping[str, int]) -> None:
         raise ClientError("a group has no position: its events are acknowledged each")

@@ -21,7 +21,8 @@ from ..routing.filters.filter import Filter
 class Arrived:
     """One arrival for a subscriber: rows of a batch, events lost before it, and the number of events shed.
 
-    Of a worker of a group, `deliveries` says how often each row was given.
+    Of a worker of a group, `deliveries` says how often each row was given, and `withdrawn` what was taken from it
+    before.
 
     `last` says that nothing more is queued: the listener is called for later arrivals.
     """
@@ -32,6 +33,7 @@ class Arrived:
     shed: int = 0
     last: bool = False
     deliveries: Sequence[int] = field(default=())
+    withdrawn: Sequence[Identity] = field(default=())
 
 
 class Outlet(Protocol):
@@ -106,6 +108,10 @@ class Feed(Protocol):
 
 class GroupFeed(Feed, Protocol):
     """A worker of a consumer group; its `acknowledge` is `settle`."""
+
+    def ask(self) -> None:
+        """Say that its client waits for an event: one that stood still gets more then."""
+        ...
 
     async def settle(
         self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]

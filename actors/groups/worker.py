@@ -78,8 +78,11 @@ class GroupWorker:
         self._handed: set[Identity] = set()  # those of them that the program has read
         self._unread: deque[_Unread] = deque()
         self._more: Callable[[], None] = lambda: None  # called when something has come
+        self._listens = False
+        self._lost: list[Identity] = []  # what was taken from a program that listens, and was not told of
         self._changed = threading.Condition()
         self._waiting = 0
+        self._asked = False  # whether its program has asked in vain since the last poll
         self._error: Exception | None = None
         self._closed = False
         self._unclaimed = False  # whether the group has to be told what this worker holds
@@ -140,6 +143,7 @@ class GroupWorker:
                 if self._error is not None:
                     raise self._error
                 left = None if deadline is None else deadline - time.monotonic()
+                self._asked = True
                 if self._closed or (left is not None and left <= 0):
                     return None
                 self._waiting += 1
@@ -154,11 +158,16 @@ class GroupWorker:
         return Notification(shown, *one.event, published_at, one.received_at, one.deliveries)
 
     def listen(self, more: Callable[[], None]) -> None:
-        """Call `more` in some thread when something has come, and at the end."""
-        self._more = more
+        """Call `more` in some thread when something has come or was taken away, and at the end."""
+        self._more, self._listens = more, True
 
-    def take(self) -> tuple[EventBatch, Rows, list[int]] | None:
-        """Return what has come, as the program reads it: rows of a batch, and how often each was given; or None.
+    def take(self) -> tuple[EventBatch | None, Rows | None, list[int], list[Identity]] | None:
+        """Return what has come, as a program that `listen`s reads it; or None.
+
+        Returns
+        -------
+        batch, rows, deliveries, withdrawn
+            Rows of a batch, and how often each was given; and what was taken from this worker before.
 
         Raises
         ------
@@ -166,7 +175,10 @@ class GroupWorker:
             If there is nothing, and there will be nothing.
         """
         with self._changed:
+            lost, self._lost = self._lost, []
             if not self._unread:
+                if lost:
+                    return None, None, [], lost
                 if self._error is not None:
                     raise self._error
                 return None
@@ -174,7 +186,11 @@ class GroupWorker:
             while self._unread and self._unread[0].batch is batch:
                 taken.append(self._unread.popleft())
             self._handed.update(one.event for one in taken)
-        return batch, np.array([one.row for one in taken]), [one.deliveries for one in taken]
+        return batch, np.array([one.row for one in taken]), [one.deliveries for one in taken], lost
+
+    def ask(self) -> None:
+        """Record that the program waits for an event, as one does that `take`s; one that stood still gets more then."""
+        self._asked = True
 
     def settle(self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]) -> None:
         """Acknowledge and refuse events by their identities; see `ack` and `nack`."""
@@ -353,23 +369,27 @@ class GroupWorker:
         with self._changed:
             if self._closed:
                 return None
-            asks = self._waiting > 0
+            asks, self._asked = self._asked or self._waiting > 0, False
             call = self._actor.poll.remote(self.worker, joined, asks)  # before `close` says that it leaves
-        while not self._closed:
-            with suppress(
-                GetTimeoutError
-            ):  # the answer may hold events that nobody else gets: it is awaited again
-                answer: Portion = ray.get(call, timeout=CALL_SECONDS + POLL_SECONDS)
-                return None if self._closed else answer
-        return None
+        answer: Portion | None = None
+        while answer is None and not self._has_left():  # what it holds nobody else gets: it is awaited again
+            with suppress(GetTimeoutError):
+                answer = ray.get(call, timeout=CALL_SECONDS + POLL_SECONDS)
+        return None if self._has_left() else answer
+
+    def _has_left(self) -> bool:
+        return self._closed
 
     def _take(self, answer: Portion) -> None:
         self._drop(answer.withdrawn)
-        if answer.batch is None:
+        if answer.batch is None and not answer.withdrawn:
             return
         now = time.time()
         with self._changed:
+            if self._listens:
+                self._lost += answer.withdrawn
             for row, deliveries in enumerate(answer.deliveries):
+                assert answer.batch is not None
                 one = _Unread(answer.batch, row, answer.batch.identity(row), deliveries, now)
                 self._held[one.event] = next(self._copies)
                 self._unread.append(one)

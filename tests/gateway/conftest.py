@@ -143,6 +143,7 @@ class LocalWorker:
     def __init__(self, network: LocalNetwork, group: LocalGroup) -> None:
         self.network, self.group, self.name = network, group, uuid4().hex
         self.more: Callable[[], None] = lambda: None
+        self.asks = False
         group.workers.append(self)
 
     @property
@@ -157,12 +158,16 @@ class LocalWorker:
 
     def take(self) -> Arrived | None:
         machine = self.group.machine
-        machine.hear(self.name, self.group.now)
+        machine.hear(self.name, self.group.now, asks=self.asks)
+        self.asks, withdrawn = False, machine.withdraw(self.name)
         given = machine.give(self.name, self.group.now, 1)
         if not given:
-            return None
+            return Arrived(withdrawn=withdrawn) if withdrawn else None
         batch, row = self.group.events[given[0].publisher, given[0].sequence]
-        return Arrived(batch, np.array([row]), deliveries=[given[0].deliveries])
+        return Arrived(batch, np.array([row]), deliveries=[given[0].deliveries], withdrawn=withdrawn)
+
+    def ask(self) -> None:
+        self.asks = True
 
     async def acknowledge(self, marks: dict[str, int]) -> None:
         raise ClientError("a group has no position")

@@ -1,7 +1,7 @@
 """A consumer group at a gateway: each stream is a worker, and its deliveries are acknowledged and refused by id."""
 
 import pytest
-from rayvous.protocol.errors import AccessDenied, ClientError, InputError, NotGiven
+from rayvous.protocol.errors import AccessDenied, BrokerUnavailable, ClientError, InputError, NotGiven
 
 
 def numbers(items):
@@ -97,6 +97,54 @@ def test_what_was_taken_from_a_worker_is_not_acknowledged(run, gateway, tokens):
         with pytest.raises(NotGiven, match="taken from it"):
             await one.acknowledge(item.id)
         assert machine.position == {}
+
+    run(go())
+
+
+def test_a_stream_that_stood_still_gets_more_when_nothing_is_queued_for_its_client(run, gateway, tokens):
+    async def go():
+        _, network, (session, _), (one, two) = await shared(gateway, tokens)
+        await two.close()
+        await publish(session, *range(3))
+        items = await one.receive()
+        group = network.groups["alice/work"]
+        group.now = 60.5
+        group.machine.hear(one._worker.name, 60.5, asks=False)
+        group.machine.tick(60.5)
+        group.tell()
+        assert await one.receive(timeout_seconds=0.01) == [], (
+            "it has asked, and is heard with what comes next"
+        )
+        assert not any(one.has(item.id) for item in items), "it is told what it has lost"
+        group.tell()
+        (again,) = await one.receive()
+        assert (again.id, again.deliveries) == (items[0].id, 2)
+        await one.acknowledge(again.id)
+        with pytest.raises(NotGiven, match="settled, taken from it, or never given"):
+            await one.acknowledge(items[1].id)
+        assert group.machine.position == {"alice": 1}
+
+    run(go())
+
+
+def test_a_delivery_whose_acknowledgement_is_not_stored_can_be_acknowledged_again(run, gateway, tokens):
+    async def go():
+        _, network, (session, _), (one, two) = await shared(gateway, tokens)
+        await two.close()
+        await publish(session, 1)
+        (item,) = await one.receive()
+        settle = one._worker.settle
+
+        async def fails(acknowledged, refused):
+            raise BrokerUnavailable("not now")
+
+        one._worker.settle = fails
+        for call in (one.acknowledge(item.id), one.refuse(item.id)):
+            with pytest.raises(BrokerUnavailable):
+                await call
+        one._worker.settle = settle
+        await one.acknowledge(item.id)
+        assert network.groups["alice/work"].machine.position == {"alice": 1} and not one.has(item.id)
 
     run(go())
 

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
@@ -94,9 +95,16 @@ class Group:
 
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Iterator[Group]:
-    made = Group(monkeypatch, silent_seconds=PATIENCE_SECONDS)
+    made = Group(monkeypatch, silent_seconds=10_000.0, ack_seconds=1_000.0)
     yield made
     made.close()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.005)
 
 
 def in_thread(what: Callable[[], Any]) -> Future[Any]:
@@ -167,3 +175,23 @@ def test_a_poll_that_is_answered_late_is_awaited_and_what_it_brings_is_not_lost(
     group.come(1)
     assert next(worker.notifications(PATIENCE_SECONDS)).sequence == 1
     assert not late.acquire(blocking=False)
+
+
+def test_a_worker_that_stood_still_gets_more_when_its_program_asks_without_waiting(group: Group) -> None:
+    worker, told = group.worker(), threading.Event()
+    worker.listen(told.set)
+    group.come(1)
+    assert told.wait(PATIENCE_SECONDS)
+    told.clear()
+    assert [note.sequence for note in worker.notifications(0)] == [1]
+    until(lambda: not worker._asked)  # a poll has said so
+    machine, config = group.actor._machine, group.actor._config
+    group.loop.run(lambda: machine.tick(time.monotonic() + config.ack_seconds + 1))
+    group.loop.run(group.actor._tell)
+    assert told.wait(PATIENCE_SECONDS) and not worker._held
+    told.clear()
+    taken = worker.take()
+    assert taken is not None and taken[3] == [("p", 1)] and worker.take() is None
+    worker.ask()
+    assert told.wait(PATIENCE_SECONDS)
+    assert [note.deliveries for note in worker.notifications(0)] == [2]
