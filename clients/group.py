@@ -5,9 +5,12 @@ Rules
 * An event is held by at most one worker. It is done when that worker has acknowledged it, and is never given again.
 * With a key, the events of one key are given in the order in which they came: while a worker holds some of them, the
   next ones go to the same worker only. Events without a key are in no order.
-* A worker that leaves, that is silent for `silent_seconds`, or that holds events and has acknowledged or refused none
-  of them for `ack_seconds` loses all that it holds: others get it. Others also get an event that a worker refuses, and
-  what that worker holds behind it of the same key.
+* The time of an event runs since it was given, or since an event given to the same worker before it was acknowledged
+  or refused. After `ack_seconds` it is overdue. So an event that waits in its worker behind another one has time, and
+  one that the worker passed over has an end.
+* A worker that leaves, that is silent for `silent_seconds`, or that has an overdue event and has acknowledged or
+  refused nothing for `ack_seconds` loses all that it holds: others get it. Others also get an event that a worker
+  refuses or that is overdue, and what that worker holds behind it of the same key.
 * Each time that an event is given counts. What was lost by a worker that left, or was behind a refused event, was not
   delivered. After `deliveries_max` deliveries an event is given up: its host makes it a dead letter.
 * Of the events that a worker held when it died or stood still, one may be the cause. They are *suspects*: each is given
@@ -53,7 +56,11 @@ class _Line:
 class _Worker:
     heard_at: float
     moved_at: float  # when it last acknowledged or refused, or began to hold something
-    held: dict[Identity, None] = field(default_factory=dict)
+    held: dict[Identity, tuple[int, float]] = field(
+        default_factory=dict
+    )  # in order; its place there, and since when
+    # What it settled: place and time, both rising. Of a place below the first that it holds there is one at most.
+    settled: deque[tuple[int, float]] = field(default_factory=deque)
     lines: dict[_Line, None] = field(default_factory=dict)  # its own, in which something waits
     alone: bool = False  # whether it holds a suspect
     saving: _Line | None = None  # it gets a suspect of this line when it holds nothing
@@ -305,7 +312,8 @@ class GroupMachine:
         worker = self._workers[name]
         if not worker.held:
             worker.moved_at = now
-        worker.held[event] = None
+            worker.settled.clear()
+        worker.held[event] = next(self._turn), now
         self._holder[event] = name
 
     def _loses(self, name: str, event: Identity) -> None:
@@ -330,7 +338,7 @@ class GroupMachine:
         """Record that a worker is done with an event; return False if the event is not its own (any more)."""
         if self._holder.get(event) != name:
             return False
-        self._workers[name].moved_at = now
+        self._moves(name, event, now)
         self._loses(name, event)
         line = self._line_of.pop(event, None)
         if line is not None:
@@ -350,7 +358,13 @@ class GroupMachine:
         """
         if self._holder.get(event) != name:
             return None
-        self._workers[name].moved_at = now
+        self._moves(name, event, now)
+        return self._take_back(
+            name, event, f"worker {name!r} refused it", now + seconds if seconds > 0 else 0.0
+        )
+
+    def _take_back(self, name: str, event: Identity, why: str, until: float = 0.0) -> list[Identity]:
+        """Take an event back, as delivered, and what its worker holds behind it of the same key."""
         line = self._line_of.get(event)
         if line is None:  # an earlier process of the group gave it, and it has not come here yet
             self._loses(name, event)
@@ -359,11 +373,28 @@ class GroupMachine:
         held = list(line.held)
         behind = held[held.index(event) :]
         self._back(name, line, behind[1:])
-        self._back(name, line, [event], f"worker {name!r} refused it")
+        self._back(name, line, [event], why)
         self._workers[name].withdrawn += behind
-        line.until = now + seconds if seconds > 0 else 0.0
+        line.until = until
         self._released(line, first=True)
         return behind
+
+    def _moves(self, name: str, event: Identity, now: float) -> None:
+        """Note that a worker settles an event: for those given after it time begins anew."""
+        worker = self._workers[name]
+        worker.moved_at, place = now, worker.held[event][0]
+        while worker.settled and worker.settled[-1][0] >= place:
+            worker.settled.pop()
+        worker.settled.append((place, now))
+
+    def _first(self, worker: _Worker) -> tuple[Identity, float]:
+        """Return the event that a worker holds for the longest time, and since when; no other one is overdue before."""
+        event, (place, since) = next(iter(worker.held.items()))
+        while len(worker.settled) > 1 and worker.settled[1][0] < place:
+            worker.settled.popleft()
+        if worker.settled and worker.settled[0][0] < place:
+            since = max(since, worker.settled[0][1])
+        return event, since
 
     def leave(self, name: str, why: str = "") -> None:
         """Record that a worker is gone; others get what it held, as delivered only if `why` says how it ended."""
@@ -372,14 +403,19 @@ class GroupMachine:
             del self._workers[name]
 
     def tick(self, now: float) -> None:
-        """Take back what workers hold that are silent, or stand still."""
+        """Take back what workers hold that are silent, or stand still, and what is overdue."""
+        limit = self._config.ack_seconds
         for name, worker in list(self._workers.items()):
             if now - worker.heard_at > self._config.silent_seconds:
                 self.leave(name, "died" if worker.held else "")
-            elif worker.held and now - worker.moved_at > self._config.ack_seconds:
-                worker.stands_still = True
-                worker.withdrawn += worker.held
-                self._lose_all(name, f"stood still for {self._config.ack_seconds:g} s")
+                continue
+            while worker.held and now - (first := self._first(worker))[1] > limit:
+                if now - worker.moved_at > limit:
+                    worker.stands_still = True
+                    worker.withdrawn += worker.held
+                    self._lose_all(name, f"stood still for {limit:g} s")
+                else:
+                    self._take_back(name, first[0], f"worker {name!r} passed over it for {limit:g} s")
 
     def _lose_all(self, name: str, why: str) -> None:
         worker = self._workers[name]

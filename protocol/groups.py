@@ -33,7 +33,8 @@ class GroupConfig:
         An attribute: events that have equal values of it are processed in order. ``"_publisher"`` is their publisher.
         None for no order between workers.
     ack_seconds
-        A worker that holds events and acknowledges or refuses none for so long loses them to others.
+        An event that its worker neither acknowledges nor refuses for so long, since it was given or since one given to
+        that worker before was, is given again.
     deliveries_max
         How often an event is delivered before it is a dead letter.
     unacknowledged_max

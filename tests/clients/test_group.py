@@ -95,6 +95,50 @@ def test_who_is_silent_or_stands_still_loses_what_it_holds_and_is_told() -> None
     assert machine.workers == {} and got(machine, "b", 50.1) == [2]
 
 
+def test_an_event_that_its_worker_passed_over_is_given_again_with_what_is_behind_it_of_its_key() -> None:
+    machine = machine_of(
+        "x",
+        "y",
+        "x",
+        "z",
+        "y",
+        config=GroupConfig("w", ack_seconds=10.0, unacknowledged_max=9, silent_seconds=99.0),
+    )
+    assert got(machine, "a") == [1, 3, 2, 5, 4]
+    for number, now in ((2, 4.0), (5, 8.0)):
+        assert machine.acknowledge("a", ("p", number), now)
+    machine.tick(10.0)
+    assert machine.workers == {"a": 3}
+    machine.tick(10.1)
+    assert machine.withdraw("a") == [("p", 1), ("p", 3)], "3 was given before 2, and would be next"
+    machine.check()
+    assert got(machine, "b", 10.1) == [1, 3] and machine.give("b", 10.1) == []
+    machine.tick(18.0)
+    assert machine.workers == {"a": 1, "b": 2}, "4 has its time since 5"
+    assert not machine.acknowledge("a", ("p", 1), 18.0)
+    machine.tick(18.1)
+    assert machine.withdraw("a") == [("p", 4)] and machine.give("a", 18.1) == [], "it stood still"
+    assert got(machine, "a", 18.1) == [4]
+
+
+def test_an_event_that_fails_again_and_again_is_a_dead_letter_while_others_go_on() -> None:
+    machine, now = machine_of(None), 0.0
+    for number in range(2, 40):
+        machine.take("p", number)
+        for each in got(machine, "a", now):
+            assert each == 1 or machine.acknowledge("a", ("p", each), now)
+        now += 1.0
+        machine.hear("a", now)
+        machine.tick(now)
+    (letter,) = machine.given_up
+    assert (letter.sequence, letter.reason) == (
+        1,
+        "deliveries: 3, and at the last one worker 'a' passed over it for 10 s",
+    )
+    machine.buried(("p", 1))
+    assert machine.position == {"p": 39}
+
+
 def test_of_those_that_a_dead_worker_held_only_the_culprit_is_given_up() -> None:
     machine = machine_of(*[None] * 8)
     now, culprit, acknowledged = 0.0, 3, set[int]()
