@@ -12,10 +12,12 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Protocol
+
+import numpy as np
 
 from ..clients.group import GroupMachine, GroupProgress, Identity
 from ..clients.subscriber import SubscriberMachine
@@ -110,6 +112,7 @@ class SimulatedGroup:
         stored = self._stored
         self._opens_at = float("-inf") if first else self._network.now + SILENT_SECONDS
         self._machine = GroupMachine(self.config, stored.position, stored.done, stored.tries, self._opens_at)
+        self._events: dict[Identity, Mapping[str, object]] = {}
         for worker in self._workers:
             worker.joined = False
 
@@ -130,7 +133,8 @@ class SimulatedGroup:
             event = batch.identity(row)
             key = event[0] if self.config.group_key == PUBLISHER_KEY else None
             self._witness.came(event, key)
-            self._machine.take(*event, key)
+            if self._machine.take(*event, key):
+                self._events[event] = batch.take(np.array([row])).events()[0]
 
     def _store(self) -> None:
         """Store what is done, and let the broker forget what the position has passed."""
@@ -157,7 +161,8 @@ class SimulatedGroup:
             letter = machine.given_up.popleft()
             assert self._session.subscriber is not None
             incarnation = self._session.subscriber.incarnation
-            self._tell([Undeliverable(letter.publisher, letter.sequence, letter.reason, incarnation)])
+            said = self._events.pop((letter.publisher, letter.sequence))
+            self._tell([Undeliverable(letter.publisher, letter.sequence, said, letter.reason, incarnation)])
             machine.buried((letter.publisher, letter.sequence))
             self._witness.gave_up((letter.publisher, letter.sequence))
             self._store()
@@ -176,6 +181,7 @@ class SimulatedGroup:
                 self._drop(worker, machine.refuse(worker.name, event, now, dice.choice((0.0, 1.0))) or [])
             elif machine.acknowledge(worker.name, event, now):
                 del worker.held[event]
+                self._events.pop(event, None)
                 self._witness.acknowledged(worker.name, event)
                 self._store()
             else:

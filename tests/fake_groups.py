@@ -21,7 +21,7 @@ class Subscriber:
         self.position, self.found_beside = position or {}, beside
         self.arrivals: deque[Any] = deque()
         self.stored: list[tuple[dict[str, int], Any]] = []
-        self.letters: list[tuple[str, int, str]] = []
+        self.letters: list[tuple[str, int, Any, str]] = []
         self.subscriptions: dict[int, Any] = {}
         self.may_store = threading.Event()
         self.may_store.set()
@@ -47,8 +47,8 @@ class Subscriber:
             raise self.refuses
         self.stored.append((dict(marks), beside))
 
-    def give_up(self, publisher: str, sequence: int, reason: str) -> None:
-        self.letters.append((publisher, sequence, reason))
+    def give_up(self, publisher: str, sequence: int, event: Any, reason: str) -> None:
+        self.letters.append((publisher, sequence, event, reason))
 
     def subscribe(self, wanted: Any) -> int:
         self.subscriptions[1] = wanted

@@ -199,7 +199,7 @@ class DurableSubscriber(Subscriber):
             self._request(self._place, [said])
             self._told |= {name: max(mark, self._told.get(name, 0)) for name, mark in said.marks.items()}
 
-    def give_up(self, publisher: ClientId, sequence: int, reason: str) -> None:
+    def give_up(self, publisher: ClientId, sequence: int, event: Mapping[str, object], reason: str) -> None:
         """Make an event that is not acknowledged a dead letter; it is acknowledged afterwards, by the caller.
 
         Raises
@@ -207,7 +207,7 @@ class DurableSubscriber(Subscriber):
         BrokerUnavailable
             If the broker does not answer.
         """
-        in_thread(self._give_up(Undeliverable(publisher, sequence, reason, 0)))
+        in_thread(self._give_up(Undeliverable(publisher, sequence, event, reason, 0)))
 
     async def _give_up(self, message: Undeliverable) -> None:
         self._open()

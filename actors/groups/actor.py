@@ -257,7 +257,9 @@ class GroupActor:
         letter = self._machine.given_up[0]
         event = letter.publisher, letter.sequence
         try:
-            await asyncio.to_thread(self._subscriber.give_up, *event, letter.reason)
+            batch, row = self._events[event]
+            (said,) = batch.take(np.array([row])).events()
+            await asyncio.to_thread(self._subscriber.give_up, *event, said, letter.reason)
             self._machine.given_up.popleft()
             self._machine.buried(event)
             self._events.pop(event, None)

@@ -223,11 +223,13 @@ class Consumed:
 class Undeliverable:
     """A durable subscriber in this `incarnation` gives an event up, and says why: it becomes a dead letter.
 
-    The subscriber acknowledges the event afterwards.
+    The subscriber acknowledges the event afterwards. It brings what the event says: a broker to which it has moved may
+    not have it yet.
     """
 
     publisher: ClientId
     sequence: int
+    event: Mapping[str, object]
     reason: str
     incarnation: int
 

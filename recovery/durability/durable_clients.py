@@ -233,13 +233,15 @@ class DurableClients(Restorable):
         return [*self._written(writes), Inward(Received(client, moved))]
 
     def _on_undeliverable(self, event: Received[ClientId, Undeliverable]) -> list[Out]:
-        message, entry = event.message, self.entries.get(event.source)
-        if entry is None or message.incarnation != entry.incarnation:
+        message, name = event.message, event.source
+        entry = self.entries.get(name)
+        identity = message.publisher, message.sequence
+        if entry is not None and (message.incarnation < entry.incarnation or entry.has_passed(*identity)):
             return []
-        known = any((message.publisher, message.sequence) == (one.publisher, one.sequence)
-                    and one.subscriber == event.source for one in self.letters)  # fmt: skip
-        letter = None if known else entry.letter(message, self._now)
-        return [] if letter is None else self._written(self._keep_letters([letter]))
+        if any((one.subscriber, one.publisher, one.sequence) == (name, *identity) for one in self.letters):
+            return []  # it says so again
+        letter = DeadLetter(name, *identity, message.event, message.reason, self._now)
+        return self._written(self._keep_letters([letter]))
 
     def _on_register(self, event: Received[ClientId, Register]) -> list[Out]:
         message = event.message

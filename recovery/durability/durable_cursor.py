@@ -35,7 +35,7 @@ from ...protocol.batch import EventBatch, Rows
 from ...protocol.durables import Backlog
 from ...protocol.effects import Write
 from ...protocol.ids import ClientId
-from ...protocol.messages.pubsub import Lost, Register, Undeliverable
+from ...protocol.messages.pubsub import Lost, Register
 from ...routing.filters.filter import Filter
 from ..replay.high_water import Marks
 
@@ -385,14 +385,9 @@ class DurableCursor:
         """Assert that what is counted is what is retained; for tests."""
         assert len(self._outstanding) == sum(len(rows) for _, rows in self.unacknowledged())
 
-    def letter(self, given_up: Undeliverable, now: float) -> DeadLetter | None:
-        """Return the dead letter of an event that the subscriber gives up; None if it is not retained."""
-        wanted = given_up.publisher, given_up.sequence
-        for batch, rows in self.unacknowledged():
-            for row in rows.tolist():
-                if batch.identity(row) == wanted:
-                    return DeadLetter(self.name, *wanted, batch.events()[row], given_up.reason, now)
-        return None
+    def has_passed(self, publisher: ClientId, sequence: int) -> bool:
+        """Return whether the position has passed an event."""
+        return sequence <= self.marks.get(publisher, 0)
 
     def lose(self, losses: Sequence[Lost]) -> None:
         """Record losses, which are reported to the subscriber until its position has passed them."""

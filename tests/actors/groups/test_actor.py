@@ -106,7 +106,9 @@ def test_what_is_delivered_too_often_is_a_dead_letter_and_then_done(monkeypatch:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not subscriber.stored or subscriber.stored[-1][0] != {"p": 1}:
                 await asyncio.sleep(0.01)
-        assert subscriber.letters == [("p", 1, "deliveries: 1, and at the last one worker 'a' refused it")]
+        assert subscriber.letters == [
+            ("p", 1, {"n": 1}, "deliveries: 1, and at the last one worker 'a' refused it")
+        ]
 
     asyncio.run(run())
 

@@ -188,15 +188,24 @@ def test_what_a_subscriber_gives_up_is_a_dead_letter_once_with_what_it_says():
     for sequence in (1, 2, 3):
         machine.deliver("p", sequence, "alice")
     machine.take(Received("alice", Consumed({"p": 1}, 1)))
-    given_up = Undeliverable("p", 2, "deliveries: 5", 1)
-    for message in (given_up, given_up, Undeliverable("p", 3, "late", 0), Undeliverable("p", 1, "done", 1)):
+    given_up = Undeliverable("p", 2, {"n": 1}, "deliveries: 5", 1)
+    late, done = Undeliverable("p", 3, {}, "late", 0), Undeliverable("p", 1, {}, "done", 1)
+    for message in (given_up, given_up, late, done):
         assert machine.take(Received("alice", message)) == []
-    assert machine.take(Received("bob", given_up)) == []
     (letter,) = machine.layer.letters
     assert (letter.subscriber, letter.publisher, letter.sequence) == ("alice", "p", 2)
     assert (letter.event, letter.reason) == ({"n": 1}, "deliveries: 5")
     assert list(DurableClients(BOUNDS, machine.store).letters) == [letter], "it is stable"
     assert machine.layer.entries["alice"].outstanding == 2, "it is acknowledged afterwards"
+
+
+def test_a_broker_makes_a_dead_letter_of_an_event_that_it_does_not_have():
+    """A subscriber that has moved is not known here yet, or what it has not acknowledged has not come."""
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Undeliverable("p", 1, {"n": 1}, "deliveries: 5", 3)))
+    machine.take(Received("alice", Resume({}, incarnation=3)))
+    machine.take(Received("alice", Undeliverable("p", 2, {"n": 2}, "deliveries: 5", 4)))
+    assert [(each.sequence, each.event) for each in machine.layer.letters] == [(1, {"n": 1}), (2, {"n": 2})]
 
 
 def test_where_a_subscription_begins_is_stable_before_it_is_confirmed_and_does_not_change():
