@@ -25,6 +25,9 @@ class Subscriber:
         self.subscriptions: dict[int, Any] = {}
         self.may_store = threading.Event()
         self.may_store.set()
+        self.may_give_up = threading.Event()
+        self.may_give_up.set()
+        self.unexpected: list[Exception] = []
         self.refuses: Exception | None = None
         self.error: Exception | None = None
 
@@ -48,6 +51,9 @@ class Subscriber:
         self.stored.append((dict(marks), beside))
 
     def give_up(self, publisher: str, sequence: int, event: Any, reason: str) -> None:
+        assert self.may_give_up.wait(PATIENCE_SECONDS)
+        if self.unexpected:
+            raise self.unexpected.pop()
         self.letters.append((publisher, sequence, event, reason))
 
     def subscribe(self, wanted: Any) -> int:

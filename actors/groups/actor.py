@@ -5,6 +5,7 @@ Rules
 * What it decides stands in `clients.group`. Everything but calls that block runs on one event loop.
 * An acknowledgement is confirmed when the rendezvous point has stored it. One write at a time; what comes meanwhile is
   in the next.
+* What makes events dead letters has a task of its own: nothing else waits for a broker that does not answer.
 * It takes at most `WINDOW_MAX` events above its position. The broker retains the others, within its bounds.
 * Ray restarts it when it dies. It then finds what is done beside its position, and workers say what they hold.
 * It ends when its network has ended, when another process has its name, and with the raylet of its node
@@ -41,7 +42,7 @@ TICK_SECONDS: Final = 0.2
 SIGNS: Final = 3
 """How many signs of life a worker gives in the time after which it is dead."""
 AGAIN_SECONDS: Final = 1.0
-"""How long it waits before it tries again to make an event a dead letter."""
+"""How long it waits before it tries again to make an event a dead letter, or to store what is done."""
 LINGER_SECONDS: Final = 5.0
 """How long it answers after its end, for workers that ask then."""
 LOOK_SECONDS: Final = 5.0
@@ -71,6 +72,7 @@ class GroupActor:
         self._writing = asyncio.Lock()
         self._subscribing = asyncio.Lock()
         self._changes = self._written = 0
+        self._done_by: dict[Identity, str] = {}  # the last ones, whose acknowledgement may be repeated
         self._over = ""
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -166,7 +168,8 @@ class GroupActor:
         Raises
         ------
         BrokerUnavailable
-            If the rendezvous point does not store it in time. It may or may not be acknowledged then.
+            If the rendezvous point does not store it in time. It may or may not be acknowledged then, and the same
+            worker may say it again.
         """
         await self.ready()
         now, machine = time.monotonic(), self._machine
@@ -175,15 +178,18 @@ class GroupActor:
         foreign = list[Identity]()
         for event in acknowledged:
             if machine.acknowledge(worker, event, now):
-                self._events.pop(event, None)
-            elif not (self._restarted and machine.is_done(event)):  # this call may be repeated
-                foreign.append(event)
+                self._changes += 1
+                self._note_done(event, worker)
+            elif self._done_by.get(event) != worker and not (self._restarted and machine.is_done(event)):
+                foreign.append(event)  # others are done: this call is repeated
         withdrawn = list[Identity]()
         for event, seconds in refused:
             taken = machine.refuse(worker, event, now, seconds)
             if taken is None:
                 foreign.append(event)
-            withdrawn += taken or []
+                continue
+            self._changes += 1
+            withdrawn += taken
         self._come()
         if len(foreign) < len(acknowledged) + len(refused):
             await self._store()
@@ -235,41 +241,57 @@ class GroupActor:
         opens_at = time.monotonic() + self._config.silent_seconds if self._restarted else 0.0
         self._machine = GroupMachine(self._config, self._subscriber.position, beside["done"], tries, opens_at)
         self._subscriber.listen(self._come)
-        self._tasks = [loop.create_task(self._run())]
+        self._tasks = [loop.create_task(self._run()), loop.create_task(self._tidy())]
         self._come()
 
     async def _run(self) -> None:
-        """Look at the time: who is silent or stands still, and what is given up."""
+        """Look at the time: who is silent or stands still, and what is overdue."""
         looked = time.monotonic()
         while not self._over:
             await asyncio.sleep(TICK_SECONDS)
             self._machine.tick(time.monotonic())
             self._tell()
-            while self._machine.given_up:
-                await self._bury()
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
                 if await asyncio.to_thread(has_ended, self._network):
                     end_for_good()
 
+    async def _tidy(self) -> None:
+        """Make events dead letters that are given up, and store what an acknowledgement could not."""
+        while not self._over:
+            try:
+                if self._machine.given_up:
+                    await self._bury()
+                elif self._written < self._changes and not self._writing.locked():
+                    await self._store()
+                else:
+                    await asyncio.sleep(TICK_SECONDS)
+            except NameTaken as error:
+                self._end(str(error))
+            except Exception as error:
+                known = isinstance(error, RayvousError)
+                _LOG.warning("group %s tries again: %s", self._config.name, error, exc_info=not known)
+                await asyncio.sleep(AGAIN_SECONDS)
+
     async def _bury(self) -> None:
         """Make an event a dead letter, and then store that it is done."""
         letter = self._machine.given_up[0]
         event = letter.publisher, letter.sequence
-        try:
-            batch, row = self._events[event]
-            (said,) = batch.take(np.array([row])).events()
-            await asyncio.to_thread(self._subscriber.give_up, *event, said, letter.reason)
-            self._machine.given_up.popleft()
-            self._machine.buried(event)
-            self._events.pop(event, None)
-            self._come()
-            await self._store()
-        except NameTaken as error:
-            self._end(str(error))
-        except RayvousError as error:
-            _LOG.warning("group %s: event %s is no dead letter yet: %s", self._config.name, event, error)
-            await asyncio.sleep(AGAIN_SECONDS)
+        batch, row = self._events[event]
+        (said,) = batch.take(np.array([row])).events()
+        await asyncio.to_thread(self._subscriber.give_up, *event, said, letter.reason)
+        self._machine.given_up.popleft()
+        self._machine.buried(event)
+        self._changes += 1
+        self._events.pop(event, None)
+        self._come()
+        await self._store()
+
+    def _note_done(self, event: Identity, worker: str) -> None:
+        self._events.pop(event, None)
+        self._done_by[event] = worker
+        if len(self._done_by) > WINDOW_MAX:
+            del self._done_by[next(iter(self._done_by))]
 
     def _come(self) -> None:
         """Take in what has arrived; called on the loop when there is something, and at the end."""
@@ -308,7 +330,6 @@ class GroupActor:
 
     async def _store(self) -> None:
         """Return once everything that is done by now is stored."""
-        self._changes += 1
         mine = self._changes
         async with self._writing:
             if self._written >= mine:

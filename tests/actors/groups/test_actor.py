@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -52,6 +53,12 @@ def test_an_acknowledgement_is_confirmed_when_it_is_stored_and_those_that_come_m
         subscriber.refuses = BrokerUnavailable("not now")
         with pytest.raises(BrokerUnavailable, match="not now"):
             await group.settle("a", [("p", 4)])
+        subscriber.refuses = None
+        assert (await group.settle("a", [("p", 4)])).foreign == (), "it may be repeated"
+        assert subscriber.stored[-1][0] == {"p": 5}
+        before = len(subscriber.stored)
+        assert (await group.settle("a", [("p", 4)])).foreign == () and len(subscriber.stored) == before
+        assert (await group.settle("b", [("p", 4)])).foreign == (("p", 4),)
 
     asyncio.run(run())
 
@@ -109,6 +116,51 @@ def test_what_is_delivered_too_often_is_a_dead_letter_and_then_done(monkeypatch:
         assert subscriber.letters == [
             ("p", 1, {"n": 1}, "deliveries: 1, and at the last one worker 'a' refused it")
         ]
+
+    asyncio.run(run())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def test_an_acknowledgement_that_could_not_be_stored_is_stored_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber)
+        await group.ready()
+        subscriber.come({"n": 1})
+        await group.poll("a", False, True)
+        subscriber.refuses = BrokerUnavailable("not now")
+        with pytest.raises(BrokerUnavailable):
+            await group.settle("a", [("p", 1)])
+        subscriber.refuses = None
+        await until(lambda: bool(subscriber.stored))
+        assert subscriber.stored[-1][0] == {"p": 1}
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_does_not_answer_or_fails_keeps_nothing_else_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(module, "AGAIN_SECONDS", 0.01)
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber, deliveries_max=1)
+        await group.ready()
+        subscriber.come({"n": 1})
+        await group.poll("a", False, True)
+        subscriber.may_give_up.clear()
+        subscriber.unexpected = [ValueError("what is that")]
+        await group.settle("a", [], [(("p", 1), 0.0)])
+        await until(lambda: not group._machine.workers)  # it is silent, and time is looked at
+        assert not subscriber.letters
+        subscriber.may_give_up.set()
+        await until(lambda: bool(subscriber.letters))
+        assert "what is that" in caplog.text
 
     asyncio.run(run())
 
