@@ -20,7 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -82,6 +82,7 @@ class GroupWorker:
         self._lost: list[Identity] = []  # what was taken from a program that listens, and was not told of
         self._changed = threading.Condition()
         self._waiting = 0
+        self._wakes: dict[Callable[[], None], None] = {}  # of readers on event loops
         self._asked = False  # whether its program has asked in vain since the last poll
         self._error: Exception | None = None
         self._closed = False
@@ -140,19 +141,31 @@ class GroupWorker:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self._changed:
             while not self._unread:
-                if self._error is not None:
-                    raise self._error
                 left = None if deadline is None else deadline - time.monotonic()
-                self._asked = True
-                if self._closed or (left is not None and left <= 0):
+                if self._is_over() or (left is not None and left <= 0):
                     return None
-                self._waiting += 1
-                try:
+                with self._wait():
                     self._changed.wait(left)
-                finally:
-                    self._waiting -= 1
-            one = self._unread.popleft()
-            self._handed.add(one.event)
+            return self._hand_out()
+
+    def _is_over(self) -> bool:
+        """Return whether the worker has left, where nothing has come; otherwise its program asks in vain."""
+        if self._error is not None:
+            raise self._error
+        self._asked = True
+        return self._closed
+
+    @contextmanager
+    def _wait(self) -> Iterator[None]:
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    def _hand_out(self) -> Notification:
+        one = self._unread.popleft()
+        self._handed.add(one.event)
         published_at = float(one.batch.published_at[one.row])
         (shown,) = one.batch.take(np.array([one.row])).documents(for_people)
         return Notification(shown, *one.event, published_at, one.received_at, one.deliveries)
@@ -197,8 +210,34 @@ class GroupWorker:
         self._settle(acknowledged, refused)
 
     async def __aiter__(self) -> AsyncIterator[Notification]:
-        while (note := await asyncio.to_thread(self._next, None)) is not None:
-            yield note
+        loop, come = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(come.set)
+
+        with self._changed:
+            self._wakes[wake] = None
+        try:
+            while True:
+                come.clear()
+                with self._changed:
+                    note = self._hand_out() if self._unread else None
+                    if note is None and self._is_over():
+                        return
+                if note is not None:
+                    yield note
+                    continue
+                with self._wait():
+                    await come.wait()
+        finally:
+            self._wakes.pop(wake, None)
+
+    def _notify(self) -> None:
+        """Wake the readers; called with the lock."""
+        self._changed.notify_all()
+        for wake in list(self._wakes):
+            wake()
 
     # What the program says of them.
 
@@ -315,22 +354,22 @@ class GroupWorker:
             return
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
+            self._notify()
         self._left(self)
         if self._error is None:
             with suppress(RayError, GetTimeoutError):
                 ray.get(self._actor.leave.remote(self.worker), timeout=CALL_SECONDS)
 
     def abandon(self) -> None:
-        """Record that this process has left Ray: the worker can do nothing more, and nobody can be told."""
+        """Record that the worker can do nothing more, and that nobody can be told: the group or Ray has ended."""
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
+            self._notify()
 
     def end(self) -> None:
         """End the group for good, for all its workers: its subscription is cancelled, its position deleted."""
         self._ask(lambda: self._actor.finish.remote("end"))
-        self._closed = True
+        self.abandon()
         self._left(self)
         ray.kill(self._actor)
 
@@ -393,14 +432,14 @@ class GroupWorker:
                 one = _Unread(answer.batch, row, answer.batch.identity(row), deliveries, now)
                 self._held[one.event] = next(self._copies)
                 self._unread.append(one)
-            self._changed.notify_all()
+            self._notify()
         self._more()
 
     def _fail(self, error: Exception) -> None:
         known = error if isinstance(error, GroupEnded) else None
         with self._changed:
             self._error = known or GroupEnded(f"group {self.name!r} has ended: {type(error).__name__}")
-            self._changed.notify_all()
+            self._notify()
         self._more()
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -195,3 +196,45 @@ def test_a_worker_that_stood_still_gets_more_when_its_program_asks_without_waiti
     worker.ask()
     assert told.wait(PATIENCE_SECONDS)
     assert [note.deliveries for note in worker.notifications(0)] == [2]
+
+
+def test_a_reader_on_a_loop_that_is_cancelled_loses_no_event_and_holds_no_thread(group: Group) -> None:
+    worker = group.worker()
+
+    async def read() -> int:
+        async for note in worker:
+            return note.sequence
+        return 0
+
+    async def run() -> list[int]:
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0)
+        assert worker._waiting == 1
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+        assert worker._waiting == 0
+        await asyncio.to_thread(group.come, 1, 2)
+        return [await asyncio.wait_for(read(), PATIENCE_SECONDS) for _ in range(2)]
+
+    assert asyncio.run(run()) == [1, 2]
+
+
+def test_readers_end_when_the_group_ends_or_their_worker_leaves(group: Group) -> None:
+    one, two = group.worker(), group.worker()
+
+    async def read() -> None:
+        async for _ in two:
+            pass
+
+    blocked = [in_thread(lambda: next(one.notifications(), None)), in_thread(lambda: asyncio.run(read()))]
+    until(lambda: one._waiting == two._waiting == 1)
+    two.close()
+    assert blocked[1].result(PATIENCE_SECONDS) is None
+    group.actor.finish = ended  # type: ignore[method-assign]
+    one.end()
+    assert blocked[0].result(PATIENCE_SECONDS) is None
+
+
+async def ended(last: str) -> None:
+    """Answer nothing to other workers, as an actor that is killed at once."""
