@@ -132,6 +132,13 @@ class GroupMachine:
         self._opens_at = opens_at
         self._done: dict[ClientId, set[int]] = {name: set(some) for name, some in (done or {}).items()}
         self._tries = dict(tries or {})
+        # What an earlier process has stored, in order, until the position has passed it: it may never come again.
+        self._known = {
+            name: deque(
+                sorted({*self._done.get(name, ()), *(number for of, number in self._tries if of == name)})
+            )
+            for name in dict.fromkeys([*self._done, *(name for name, _ in self._tries)])
+        }
         self._open: dict[ClientId, deque[int]] = {}  # taken, above the position, in order
         self._line_of: dict[Identity, _Line] = {}  # of every event that is not done
         self._keyed: dict[Hashable, _Line] = {}
@@ -297,7 +304,7 @@ class GroupMachine:
 
     def _next_line(self, name: str, worker: _Worker, now: float) -> _Line | None:
         if worker.saving is not None:
-            return None if worker.held else worker.saving
+            return None if worker.held or worker.saving.until > now else worker.saving
         for line in worker.lines:
             if line.until <= now:
                 return line
@@ -469,8 +476,9 @@ class GroupMachine:
         publisher, sequence = event
         self._tries.pop(event, None)
         self._suspects.discard(event)
-        self._done.setdefault(publisher, set()).add(sequence)
-        self._advance(publisher)
+        if sequence > self.position.get(publisher, 0):
+            self._done.setdefault(publisher, set()).add(sequence)
+            self._advance(publisher)
 
     def _advance(self, publisher: ClientId) -> None:
         waiting, done = self._open.get(publisher), self._done[publisher]
@@ -479,6 +487,14 @@ class GroupMachine:
             done.discard(self.position[publisher])
         if waiting is not None and not waiting:
             del self._open[publisher]
+        known, position = self._known.get(publisher), self.position.get(publisher, 0)
+        while known and known[0] <= position:
+            done.discard(known[0])
+            if (publisher, known[0]) not in self._holder:
+                self._tries.pop((publisher, known[0]), None)
+            known.popleft()
+        if known is not None and not known:
+            del self._known[publisher]
         if not done:
             del self._done[publisher]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.clients.group import Given, GroupMachine
+from rayvous.clients.group import Given, GroupMachine, GroupProgress
 from rayvous.faults.checker.groups import Acknowledged, Gave, GaveUp, LostIt, Record, group_violations
 from rayvous.protocol.groups import GroupConfig
 
@@ -190,6 +190,31 @@ def test_an_acknowledgement_of_what_has_not_come_again_yet_counts() -> None:
     assert again.claim("a", [("p", 4)], 1.0) == [] and again.acknowledge("a", ("p", 4), 2.0)
     assert again.progress().done == {"p": [4]}
     assert not again.take("p", 4) and again.position == {"p": 4} and again.progress().done == {}
+
+
+def test_what_never_comes_again_is_forgotten_when_the_position_passes_it() -> None:
+    """A broker gave it up meanwhile."""
+    again = GroupMachine(CONFIG, {"p": 1}, {"p": [3]}, {("p", 2): 1, ("p", 4): 2}, opens_at=10.0)
+    assert again.claim("a", [("p", 4)], 1.0) == []
+    assert again.take("p", 5) and got(again, "b", 10.0) == [5]
+    assert again.acknowledge("b", ("p", 5), 10.0)
+    assert again.progress() == GroupProgress({"p": 5}, {}, {("p", 4): 2}), "a worker still holds 4"
+    assert again.acknowledge("a", ("p", 4), 11.0)
+    assert again.progress() == GroupProgress({"p": 5}, {}, {})
+
+
+def test_a_line_that_is_kept_for_a_worker_has_its_delay_too() -> None:
+    machine = machine_of(None, config=GroupConfig("w", ack_seconds=10.0, silent_seconds=99.0))
+    assert got(machine, "a") == [1]
+    machine.tick(10.1)
+    assert machine.take("p", 2)
+    machine._ready.move_to_end(next(iter(machine._ready)))  # the suspect comes after what is not one
+    assert got(machine, "b", 10.1) == [2], "1 is kept for it, alone"
+    line = machine._workers["b"].saving
+    assert line is not None
+    line.until = 20.0
+    machine.acknowledge("b", ("p", 2), 17.0)
+    assert got(machine, "b", 19.0) == [] and got(machine, "b", 20.0) == [1]
 
 
 @dataclass
