@@ -16,8 +16,10 @@ run a worker may not know yet what it has lost. There an event that is given aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias
 
 from ...protocol.ids import ClientId
@@ -96,12 +98,18 @@ def group_violations(
     over: set[Identity] = set()
     begun: set[Identity] = set()
     given: dict[Identity, int] = {}
-    before: dict[Identity, list[Identity]] = {}
-    of_key: dict[object, list[Identity]] = {}
+    left: dict[object, deque[Identity]] = {}  # of each key, in order, from the first on that is not over
     for event in events:
         if event in keys:
-            before[event] = list(of_key.setdefault(keys[event], []))
-            of_key[keys[event]].append(event)
+            left.setdefault(keys[event], deque()).append(event)
+    place = {event: number for number, event in enumerate(events)}
+
+    def before(event: Identity) -> Iterator[Identity]:
+        waiting = left[keys[event]] if event in keys else deque[Identity]()
+        while waiting and waiting[0] in over:
+            waiting.popleft()
+        yield from takewhile(lambda each: place[each] < place[event], waiting)
+
     for each in records:
         match each:
             case Gave(worker, event, deliveries):
@@ -109,7 +117,7 @@ def group_violations(
                     found.append(f"once acknowledged, never again: {worker} got {event}")
                 if strict and holder.get(event, worker) != worker:
                     found.append(f"one holder: {worker} got {event}, which {holder[event]} holds")
-                for earlier in before.get(event, ()):
+                for earlier in before(event):
                     if earlier not in over and earlier not in begun and holder.get(earlier) != worker:
                         found.append(f"in order: {worker} got {event} before {earlier} was done")
                 holder[event] = worker
