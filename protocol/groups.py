@@ -17,6 +17,8 @@ from .ids import ClientId
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~/@-]{0,127}")
 PUBLISHER_KEY: Final = "_publisher"
 """The key that is the publisher of an event, named as the column of record batches."""
+GROUPS: Final = "group:"
+"""What the names of the durable subscribers begin with that are groups, and those of no others."""
 ACTOR: Final = "rayvous.actors.groups.actor:GroupActor"
 """The class of the actors that share, named as schemes and backends of users are: what starts them stands below it."""
 
@@ -81,4 +83,4 @@ class GroupConfig:
 
 def subscriber_of(group: str) -> ClientId:
     """Return the name of the durable subscriber that a group is."""
-    return f"group:{group}"
+    return f"{GROUPS}{group}"

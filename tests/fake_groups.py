@@ -70,4 +70,5 @@ def begun(
     monkeypatch.setattr(module, "has_ended", lambda network: False)
     net = SimpleNamespace(subscriber=lambda name, durable: subscriber)
     monkeypatch.setattr(module.Network, "attach", lambda name: net)
+    monkeypatch.setattr(module, "clients_of", lambda attached: attached)
     return GroupActor("flights", GroupConfig("w", **({"silent_seconds": 0.3} | given)))

@@ -34,7 +34,7 @@ from ...routing.filters.filter import Filter
 from ..clients.durable import DurableSubscriber
 from ..host.ending import end_with_raylet
 from ..network.lasting_actors import end_for_good, has_ended
-from ..network.network import Network
+from ..network.network import Network, clients_of
 from .messages import POLL_SECONDS, Portion, Settled
 
 WINDOW_MAX: Final = 10_000
@@ -226,7 +226,7 @@ class GroupActor:
         try:
             self._attached = await asyncio.to_thread(Network.attach, self._network)
             self._subscriber: DurableSubscriber = await asyncio.to_thread(
-                lambda: self._attached.subscriber(subscriber_of(self._config.name), durable=True)
+                lambda: clients_of(self._attached).subscriber(subscriber_of(self._config.name), durable=True)
             )
         except NetworkNotFound:
             end_for_good()

@@ -24,7 +24,7 @@ from ...protocol import checks
 from ...protocol.configs import DEFAULT_SCHEME, Limits
 from ...protocol.errors import InputError, NetworkNotFound
 from ...protocol.gateways import AccessConfig, GatewayConfig
-from ...protocol.groups import GroupConfig
+from ...protocol.groups import GROUPS, GroupConfig
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
@@ -202,7 +202,7 @@ class Network:
             If another subscriber has that name, and may not be taken over.
         InputError
             If it is durable or in a group and the network does not heal; if the group of that name has other settings;
-            or if an argument does not go with `group`.
+            or if an argument does not go with `group`; or if the name is that of a group's durable subscriber.
         """
         if checks.flag("group", group):
             if broker is not None or place is not None or take_over:
@@ -210,6 +210,11 @@ class Network:
             return self._groups.worker(GroupConfig.of(name, shared))
         if shared:
             raise InputError(f"{next(iter(shared))}: only a group has it: give group=True")
+        if checks.text("name", name).startswith(GROUPS):
+            raise InputError(
+                f"name: {name!r} is the durable subscriber of a group, which its actor is; to be a worker of it, "
+                f"use subscriber({name.removeprefix(GROUPS)!r}, group=True)"
+            )
         return self._attached.subscriber(
             name, broker=broker, place=place, durable=durable, take_over=take_over
         )

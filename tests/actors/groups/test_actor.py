@@ -10,6 +10,7 @@ from fake_groups import Subscriber, begun
 from patience import PATIENCE_SECONDS
 from rayvous.actors.groups import actor as module
 from rayvous.actors.groups.actor import keys_of
+from rayvous.actors.network.network import Network
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable, InputError, NameTaken
 from rayvous.protocol.groups import PUBLISHER_KEY
@@ -207,3 +208,10 @@ def test_a_key_is_a_value_of_an_attribute_or_the_publisher() -> None:
     one, true, real, text, none = keys_of(batch, "k")
     assert one == real and one != true and text not in (one, true) and none is None
     assert keys_of(batch, PUBLISHER_KEY) == ["p"] * 5 and keys_of(batch, None) == [None] * 5
+
+
+def test_no_other_client_has_the_name_of_a_group() -> None:
+    with pytest.raises(
+        InputError, match=r"'group:work' is the durable .* use subscriber\('work', group=True\)"
+    ):
+        Network.subscriber(object.__new__(Network), "group:work", durable=True)
