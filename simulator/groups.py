@@ -81,6 +81,8 @@ class SimulatedGroup:
         Records it.
     tell
         Sends messages of the subscriber to its broker.
+    reaches
+        Says whether that broker answers: otherwise no event is made a dead letter.
     """
 
     def __init__(
@@ -91,9 +93,10 @@ class SimulatedGroup:
         dice: Random,
         witness: Witness,
         tell: Callable[[list[object]], None],
+        reaches: Callable[[], bool],
     ) -> None:
         self._network, self._session, self._dice, self._witness = network, session, dice, witness
-        self._tell = tell
+        self._tell, self._reaches = tell, reaches
         self.config = GroupConfig("group", key, ACK_SECONDS, 4, 5, SILENT_SECONDS)
         self._stored = GroupProgress({}, {}, {})
         self._workers = [_Worker(f"{session.name}-{number}") for number in range(WORKERS)]
@@ -157,7 +160,7 @@ class SimulatedGroup:
             self._live(worker)
         machine.tick(network.now)
         self._note_lost()
-        while machine.given_up:
+        while machine.given_up and self._reaches():
             letter = machine.given_up.popleft()
             assert self._session.subscriber is not None
             incarnation = self._session.subscriber.incarnation

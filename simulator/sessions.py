@@ -374,8 +374,18 @@ class Sessions:
     def share(self, session: ClientSession, key: str | None, dice: Random, witness: Witness) -> None:
         """Make a durable subscriber a group of workers."""
         self.groups[session.name] = SimulatedGroup(
-            self._network, session, key, dice, witness, partial(self.tell, session)
+            self._network,
+            session,
+            key,
+            dice,
+            witness,
+            partial(self.tell, session),
+            partial(self._reaches, session),
         )
+
+    def _reaches(self, session: ClientSession) -> bool:
+        """Return whether the broker of a client would answer it."""
+        return session.home.alive and session.home.incarnation == session.incarnation
 
     def acknowledge(self, session: ClientSession) -> None:
         """Let a durable subscriber acknowledge everything that it was given."""

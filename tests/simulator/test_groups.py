@@ -17,14 +17,14 @@ from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 
 
-def group(key=None):
+def group(key=None, dice=None):
     """Return a network with a group, and its record; the publisher is at another broker."""
     net = Simulation(
         ClusterTree(2, 2).positions(), "hybrid", recovery=Recovery.for_simulator(), seed=1, store=in_memory
     )
     net.subscribe("workers", 2, "n >= 0", 1, durable=True)
     record = GroupRecord()
-    net.clients.share(net.sessions["workers"], key, Random(3), record)
+    net.clients.share(net.sessions["workers"], key, dice or Random(3), record)
     net.advance(2.0)
     return net, record
 
@@ -37,6 +37,12 @@ def publish(net, count):
 
 def made(record):
     return Counter(type(each) for each in record.records)
+
+
+def letters_of(net):
+    """Return the events that brokers have as dead letters."""
+    layers = [host.machine.layer(DurableClients) for host in net.hosts.values()]
+    return {(each.publisher, each.sequence) for layer in layers for each in layer.letters}
 
 
 @pytest.mark.parametrize("key", [None, PUBLISHER_KEY])
@@ -58,6 +64,26 @@ def test_workers_that_die_stand_still_and_refuse_do_all_of_it_once(key):
         entry for host in net.hosts.values() for entry in host.machine.layer(DurableClients).entries.values()
     ]
     assert len(held) == held.outstanding == 0, "the broker has let everything go"
+    assert letters_of(net) == {each.event for each in record.records if isinstance(each, GaveUp)}
+
+
+class Refuses(Random):
+    """The dice of workers that refuse everything, and do nothing else."""
+
+    def random(self):
+        return 0.04
+
+
+def test_what_is_given_up_while_the_group_moves_is_a_dead_letter():
+    net, record = group(dice=Refuses(3))
+    for number in range(40):
+        if number == 10:
+            net.crash(2)
+        publish(net, 1)
+    net.restart(2)
+    net.advance(30.0)
+    given_up = {each.event for each in record.records if isinstance(each, GaveUp)}
+    assert letters_of(net) == given_up == {("p", number) for number in range(1, 41)}
 
 
 def forgets_what_is_above(machine, progress=GroupMachine.progress):
