@@ -6,7 +6,8 @@ Rules
 * An acknowledgement is confirmed when the rendezvous point has stored it. One write at a time; what comes meanwhile is
   in the next.
 * What makes events dead letters has a task of its own: nothing else waits for a broker that does not answer.
-* It takes at most `WINDOW_MAX` events above its position. The broker retains the others, within its bounds.
+* It takes at most `WINDOW_MAX` events above its position, and none while it has `WINDOW_BYTES_MAX` of them. The broker
+  retains the others, within its bounds.
 * Ray restarts it when it dies. It then finds what is done beside its position, and workers say what they hold.
 * It ends when its network has ended, when another process has its name, and with the raylet of its node
   (docs/decisions/0102-a-host-ends-with-its-raylet.md).
@@ -20,7 +21,7 @@ import os
 import time
 from collections.abc import Hashable, Sequence
 from math import ceil
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 import ray
@@ -38,6 +39,7 @@ from ..network.network import Network, clients_of
 from .messages import POLL_SECONDS, Portion, Settled
 
 WINDOW_MAX: Final = 10_000
+WINDOW_BYTES_MAX: Final = 64 << 20
 TICK_SECONDS: Final = 0.2
 SIGNS: Final = 3
 """How many signs of life a worker gives in the time after which it is dead."""
@@ -68,6 +70,7 @@ class GroupActor:
         self._network, self._config = network, config
         self._beginning: asyncio.Task[None] | None = None
         self._events: dict[Identity, tuple[EventBatch, int]] = {}  # those that are not done
+        self._bytes = 0  # of these
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
         self._subscribing = asyncio.Lock()
@@ -225,9 +228,7 @@ class GroupActor:
         end_with_raylet(lambda why: os._exit(1))
         try:
             self._attached = await asyncio.to_thread(Network.attach, self._network)
-            self._subscriber: DurableSubscriber = await asyncio.to_thread(
-                lambda: clients_of(self._attached).subscriber(subscriber_of(self._config.name), durable=True)
-            )
+            self._subscriber = await asyncio.to_thread(self._subscribe_durably)
         except NetworkNotFound:
             end_for_good()
             raise
@@ -243,6 +244,10 @@ class GroupActor:
         self._subscriber.listen(self._come)
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._tidy())]
         self._come()
+
+    def _subscribe_durably(self) -> DurableSubscriber:
+        found = clients_of(self._attached).subscriber(subscriber_of(self._config.name), durable=True)
+        return cast(DurableSubscriber, found)
 
     async def _run(self) -> None:
         """Look at the time: who is silent or stands still, and what is overdue."""
@@ -283,12 +288,12 @@ class GroupActor:
         self._machine.given_up.popleft()
         self._machine.buried(event)
         self._changes += 1
-        self._events.pop(event, None)
+        self._let_go(event)
         self._come()
         await self._store()
 
     def _note_done(self, event: Identity, worker: str) -> None:
-        self._events.pop(event, None)
+        self._let_go(event)
         self._done_by[event] = worker
         if len(self._done_by) > WINDOW_MAX:
             del self._done_by[next(iter(self._done_by))]
@@ -305,13 +310,23 @@ class GroupActor:
 
     def _take_in(self) -> None:
         machine = self._machine
-        while not self._over and machine.outstanding < WINDOW_MAX and (arrival := self._subscriber.take()):
+        while not self._over and self._has_room and (arrival := self._subscriber.take()):
             batch, rows = arrival.batch.take(arrival.rows), len(arrival.rows)
             keys = keys_of(batch, self._config.group_key)
             for row in range(rows):
                 event = batch.identity(row)
                 if machine.take(*event, keys[row]):
                     self._events[event] = batch, row
+                    self._bytes += batch.nbytes // rows
+
+    @property
+    def _has_room(self) -> bool:
+        return self._machine.outstanding < WINDOW_MAX and self._bytes < WINDOW_BYTES_MAX
+
+    def _let_go(self, event: Identity) -> None:
+        batch, _ = self._events.pop(event, (None, 0))
+        if batch is not None:
+            self._bytes -= batch.nbytes // len(batch)
 
     def _tell(self) -> None:
         """Wake all polls."""

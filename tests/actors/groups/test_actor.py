@@ -184,6 +184,25 @@ def test_it_takes_no_more_than_its_window_above_the_position(monkeypatch: pytest
     asyncio.run(run())
 
 
+def test_it_takes_no_more_while_what_is_not_done_has_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(module, "WINDOW_BYTES_MAX", 1)
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber)
+        await group.ready()
+        subscriber.come({"n": 1}, {"n": 2})
+        subscriber.come({"n": 3}, first=3)
+        assert numbers(await group.poll("a", False, True)) == [1, 2]
+        await group.settle("a", [("p", 2)])
+        assert len(subscriber.arrivals) == 1
+        await group.settle("a", [("p", 1)])
+        assert numbers(await group.poll("a", True, True)) == [3] and group._bytes > 0
+        await group.settle("a", [("p", 3)])
+        assert group._bytes == 0
+
+    asyncio.run(run())
+
+
 def test_one_subscription_and_the_end_are_told_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         subscriber = Subscriber()
