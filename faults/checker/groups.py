@@ -17,7 +17,7 @@ run a worker may not know yet what it has lost. There an event that is given aga
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
@@ -77,6 +77,7 @@ def group_violations(
     *,
     deliveries_max: int,
     strict: bool = True,
+    withdrawn: Collection[Identity] = (),
 ) -> list[str]:
     """Return what a group did against its conditions, in words; none if it kept them.
 
@@ -92,6 +93,8 @@ def group_violations(
         How often an event may be delivered before it is given up.
     strict
         Whether it is recorded at once what a worker has lost.
+    withdrawn
+        Events that came before a subscription of the group was cancelled, which need not come again.
     """
     found: list[str] = []
     holder: dict[Identity, str] = {}
@@ -136,7 +139,9 @@ def group_violations(
                     found.append(f"given up late: {event} after {given.get(event, 0)} deliveries")
                 over.add(event)
                 holder.pop(event, None)
-    found += [f"complete: {event} is left" for event in events if event not in over]
+    found += [
+        f"complete: {event} is left" for event in events if event not in over and event not in withdrawn
+    ]
     return found
 
 
@@ -147,6 +152,11 @@ class GroupRecord:
         self.records: list[Record] = []
         self._events: dict[Identity, None] = {}
         self._keys: dict[Identity, object] = {}
+        self._withdrawn: frozenset[Identity] = frozenset()
+
+    def cancelled(self) -> None:
+        """Record that a subscription of the group was cancelled: what only that wanted does not come again."""
+        self._withdrawn = frozenset(self._events)
 
     def came(self, event: Identity, key: object) -> None:
         """Record that an event came; only the first time counts. None is no key."""
@@ -173,4 +183,6 @@ class GroupRecord:
     def violations(self, deliveries_max: int) -> list[str]:
         """Return what the group did against its conditions."""
         events = [*self._events]
-        return group_violations(self.records, events, self._keys, deliveries_max=deliveries_max)
+        return group_violations(
+            self.records, events, self._keys, deliveries_max=deliveries_max, withdrawn=self._withdrawn
+        )

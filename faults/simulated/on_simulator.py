@@ -145,6 +145,8 @@ class OnSimulator:
         elif action.do == "cancel":
             if session is not None and action.number in session.machine.subscriptions:
                 network.unsubscribe(client, action.number)  # else it was dead when it was to subscribe
+                if client in self.groups:
+                    self.groups[client].cancelled()
         elif action.do == "move":
             if self._case.features.heals:
                 network.move(client, broker)

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.clients.group import Given, GroupMachine, GroupProgress
-from rayvous.faults.checker.groups import Acknowledged, Gave, GaveUp, LostIt, Record, group_violations
+from rayvous.faults.checker.groups import (
+    Acknowledged,
+    Gave,
+    GaveUp,
+    GroupRecord,
+    LostIt,
+    Record,
+    group_violations,
+)
 from rayvous.protocol.groups import GroupConfig
 
 CONFIG = GroupConfig("workers", ack_seconds=10.0, deliveries_max=3, unacknowledged_max=4, silent_seconds=30.0)
@@ -381,3 +389,12 @@ def test_the_conditions_notice_what_is_against_them(records: list[Record], said:
     events = [("p", 1), ("p", 2)]
     found = group_violations(records, events, dict.fromkeys(events, "x"), deliveries_max=2)
     assert any(said in each for each in found), found
+
+
+def test_what_came_before_a_cancellation_need_not_come_again() -> None:
+    """A later process of the group is not given what only a cancelled subscription wanted."""
+    record = GroupRecord()
+    record.came(("p", 1), None)
+    record.cancelled()
+    record.came(("p", 2), None)
+    assert record.violations(3) == ["complete: ('p', 2) is left"]
