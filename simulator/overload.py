@@ -3,8 +3,9 @@
 Rules
 -----
 * A broker takes in events one after the other, at its rate; a link sends them one after the other, at its own rate.
-  Other events wait, first in, first out. Announcements and replies cost nothing. Where brokers heal they wait
-  behind the events before them, because links there are first in, first out.
+  Other events wait, first in, first out. Announcements and replies cost nothing, but for samples: one takes the time
+  of its events. Where brokers heal they wait behind the events before them, because links there are first in, first
+  out.
 * An event that would wait longer than the deadline at one place is dropped there (`admission.waiting`) and counted:
   "cpu" at a broker, "bandwidth" at a link.
 
@@ -20,7 +21,7 @@ from ..admission.waiting import too_long
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained, Effect, Missed, Multicast, Received, Send
 from ..protocol.ids import GROUP, BrokerId
-from ..protocol.messages.admission import Capacity, CpuCounts
+from ..protocol.messages.admission import Capacity, CpuCounts, Sample
 from ..protocol.messages.pubsub import Directed, Events, Numbered
 from .hosts import Host
 from .parts import Whole
@@ -46,7 +47,7 @@ class Queues:
     mourn
         Called with dropped events, how long they would have waited, and how long they may.
     offered
-        How many events have come to each broker, and to each directed link, dropped ones too.
+        How many events have come to each broker, and to each directed link, dropped ones and those of samples too.
     taken_in, sent, worked
         How many events each broker has taken in, each directed link has carried, and each broker has spent CPU time
         on: those taken in and, where copies count, those sent.
@@ -81,6 +82,8 @@ class Queues:
         start = max(now, self._cpu_free_at.get((host.id, host.incarnation), 0.0))
         batch = _events(given.message) if isinstance(given, Received) else None
         if batch is None:
+            if isinstance(given, Received):
+                self._sampled(host, given.message, start)
             if start == now or not network.heals:
                 return True
             network.at(start, self._served, host, host.incarnation, given, 0)
@@ -94,6 +97,14 @@ class Queues:
             network.at(done, self._served, host, host.incarnation, given, len(batch))
         return False
 
+    def _sampled(self, host: Host, message: object, start: float) -> None:
+        """Spend CPU time on the events of a sample, if a message is one."""
+        events = _events_of_sample(message)
+        if events:
+            self.offered[host.id] += events
+            seconds = events / self._capacity_of(host.id).events_per_second
+            self._cpu_free_at[host.id, host.incarnation] = start + seconds
+
     def _served(self, host: Host, incarnation: int, given: Received | Drained | Missed, events: int) -> None:
         if host.alive and host.incarnation == incarnation:
             self.taken_in[host.id] += events
@@ -104,13 +115,17 @@ class Queues:
         """Return when an effect's message leaves; None if it would wait too long and is dropped."""
         now = self._network.now
         batch = _events(effect.message) if isinstance(effect, Send | Multicast) else None
-        if batch is None and not self._network.heals:
+        sampled = _events_of_sample(effect.message) if isinstance(effect, Send | Multicast) else 0
+        if batch is None and not sampled and not self._network.heals:
             return now
         to = effect.to if isinstance(effect, Send) else GROUP
         link = host.id, to
         start = max(now, self._link_free_at.get(link, 0.0))
         if batch is None:
-            return start
+            if sampled:
+                self.offered[link] += sampled
+                self._link_free_at[link] = start + sampled / self._capacity_of(host.id).link(to)
+            return start if self._network.heals else now
         self.offered[link] += len(batch)
         if too_long(now, start, self._deadline):
             self._drop("bandwidth", host, batch, start - now)
@@ -138,3 +153,9 @@ def _events(message: object) -> EventBatch | None:
     """Return the events in a message, also in a numbered one; None if there are none."""
     inner = message.message if isinstance(message, Numbered) else message
     return inner.batch if isinstance(inner, Events | Directed) else None
+
+
+def _events_of_sample(message: object) -> int:
+    """Return how many events a message tells as a sample."""
+    inner = message.message if isinstance(message, Numbered) else message
+    return len(inner.events) if isinstance(inner, Sample) else 0
