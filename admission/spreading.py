@@ -10,7 +10,7 @@ Rules
 * The same holds for a new link: an advertisement that is sent over it is answered when what is wanted of it
   is known.
 * The sample of an advertisement's events follows it, over the same links, and counts if it came as the copy that
-  counts did.
+  counts did. Another is kept, and counts once the copy that came with it does.
 * While the tree changes, an advertisement may arrive over two links, one of them out of date. All copies are
   stored. The one with the publisher's latest version counts, among these the one with the shortest path, and
   none whose path contains this broker. So no two brokers can sustain a withdrawn advertisement because each
@@ -87,6 +87,7 @@ class Spreading:
         self._waves: dict[BrokerId, dict[int, list[Wave]]] = {}  # the waves that wait for each answer
         self.offers: dict[Key, dict[BrokerLink, Offer]] = {}
         self.chosen: dict[Key, tuple[BrokerLink, Offer]] = {}
+        self._beside: dict[tuple[Key, BrokerLink], Sample] = {}  # that came with copies that do not count
         self.takes: Takes = {
             Advertise: self._on_advertise,
             Unadvertise: self._on_unadvertise,
@@ -151,6 +152,7 @@ class Spreading:
 
     def _withdraw(self, key: Key, link: BrokerLink) -> Out:
         offers = self.offers.get(key, {})
+        self._beside.pop((key, link), None)
         if offers.pop(link, None) is None:
             return []
         if not offers:
@@ -174,6 +176,9 @@ class Spreading:
         self.chosen[key] = link, offer
         books, questions = self._books, self._questions
         books.advertise(key, offer.filter, offer.rate, link)
+        beside = self._beside.pop((key, link), None)
+        if beside is not None and beside.path == offer.path:
+            books.measure(key, beside.events)
         out: Out = []
         if before is not None:
             out += questions.let_go_of(before[0], before[1].filter)
@@ -209,9 +214,12 @@ class Spreading:
 
     def _on_sample(self, source: BrokerId, message: Sample) -> Out:
         key = message.publisher, message.number
-        known = self.chosen.get(key)
-        if known is None or known[0] != source or message.path != known[1].path:
-            return []  # it comes again, with the advertisement, over the link that counts
+        offer = self.offers.get(key, {}).get(source)
+        if offer is None or message.path != offer.path:
+            return []  # it comes again, with the advertisement
+        if self.chosen[key][0] != source:
+            self._beside[key, source] = message
+            return []
         return self.measured(key, message.events)
 
     def _await(self, link: BrokerId, waves: list[Wave]) -> int:
@@ -306,6 +314,7 @@ class Spreading:
                 for key, offers in self.offers.items()
             ],
             "chosen": [(key, link, _fields(offer)) for key, (link, offer) in self.chosen.items()],
+            "beside": [(link, sample) for (_, link), sample in self._beside.items()],
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
@@ -322,6 +331,7 @@ class Spreading:
             tuple(key): {link: Offer(*offer) for link, offer in offers} for key, offers in plain["offers"]
         }
         self.chosen = {tuple(key): (link, Offer(*offer)) for key, link, offer in plain["chosen"]}
+        self._beside = {((each.publisher, each.number), link): each for link, each in plain.get("beside", ())}
 
     def check(self) -> None:
         """Assert that the chosen copies are among those received, and equal those in the books; for tests."""

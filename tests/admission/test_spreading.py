@@ -5,6 +5,7 @@ Reference: paper 3, section 3.1; promise 1 (publishers publish only what they ad
 
 import pytest
 from rayvous.admission.controller import Admission
+from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Inform, Send
 from rayvous.protocol.messages.admission import (
     MICRO,
@@ -21,6 +22,7 @@ from rayvous.protocol.messages.admission import (
     KnownBehind,
     Refusal,
     Release,
+    Sample,
     Unadvertise,
     Unadvertised,
 )
@@ -153,3 +155,22 @@ def test_what_a_neighbour_was_told_while_it_began_anew_counts_no_more(answer):
     assert out[0] == Degraded(WIDE, 7, ())
     assert [type(each) for each in out[1:]] == [Greeting] * answer
     machine.check()
+
+
+def test_a_sample_that_came_beside_counts_once_its_copy_of_the_advertisement_does():
+    """The link of the copy that counts fails: the sample does not come again over the other."""
+    machine = Admission(0, AdmissionConfig(estimator="measured"), [1, 2, 3])
+    sample = batch_of([{"x": 1}] * 8)
+    machine.handle(1, Advertised("p", 1, WIDE, 10, 5, (1,)))
+    machine.handle(2, Advertised("p", 1, WIDE, 10, 5, (7, 2)))
+    assert machine.handle(2, Sample("p", 1, sample, (7, 2))) == []
+    assert machine.books.sample(("p", 1)) is None
+    again = Admission(0, AdmissionConfig(estimator="measured"), [1, 2, 3])
+    again.restore(machine.snapshot())
+    for side in (machine, again):
+        out = side.handle(1, Unadvertised("p", 1))
+        assert side.books.sample(("p", 1)) == sample
+        assert [each for each in sent_to(out, 3) if isinstance(each, Sample)] == [
+            Sample("p", 1, sample, (7, 2, 0))
+        ]
+        side.check()
