@@ -10,7 +10,7 @@ Rules
 * A subscription asks for its peak (4.2): its largest demand, and nothing if a filter that is held for the
   same link already covers it. With the tight estimator it asks for what the reservations grow by. So it does
   with the measured one, where each account is charged with what samples of the events show, and a third more for
-  changes between two samples, but with no more than the peak (`sampling`).
+  changes between two samples, but with no more than the peaks of all that is wanted there together (`sampling`).
 * When reservations exceed capacity, filters are degraded until the rest fits: the lowest priority first, and
   among equals the latest first.
 
@@ -82,9 +82,6 @@ Lacking: TypeAlias = Mapping[tuple[Filter, BrokerLink], tuple[Refusal, ...]]
 
 
 NONE: Final = np.zeros(0, np.bool_)
-
-MARGIN: Final = 3
-"""What is measured is charged with a part more, one in so many: traffic changes between two samples."""
 
 
 @dataclass(slots=True)
@@ -353,14 +350,11 @@ class Books:
         return self._reserved
 
     def _loads(self, met: Met) -> dict[Account, int]:
-        """Return the load on each account; where demand is measured, what is measured and a third, at most the peak."""
+        """Return the load on each account; where demand is measured, by the samples, at most the sum of the peaks."""
         out = self._charged(self.dag, met.whole)
         if self._sampled is not None:
             measured = self._charged(self._sampled, met.parts)
-            out = {
-                account: min(peak, measured[account] * (MARGIN + 1) // MARGIN)
-                for account, peak in out.items()
-            }
+            out = {account: min(peak, measured[account]) for account, peak in out.items()}
         return out
 
     def _charged(self, rated: Rated, met: Micros) -> dict[Account, int]:
@@ -500,7 +494,7 @@ class Books:
         }
 
     def restore(self, plain: Plain) -> None:
-        """Restore a snapshot. Only for books without entries."""
+        """Restore a snapshot, also of books with another estimator. Only for books without entries."""
         self.measured(plain["events_per_second"])
         self.measured_at = dict(plain["measured_at"])
         self.dag.restore(plain["dag"])
@@ -514,9 +508,14 @@ class Books:
         self._met = Met(plain["met"].copy())
         self._next_order = plain["next_order"]
         self._changed()
-        if self._sampled is not None:
+        if self._sampled is None:
+            return
+        if plain.get("sampled") is not None:
             self._sampled.restore(plain["sampled"])
             self._met.parts = plain["parts"].copy()
+        else:  # recorded under another estimator
+            for key in self.adverts:
+                self.measure(key, None)
 
     # Inspection and tests.
 

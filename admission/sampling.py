@@ -4,13 +4,20 @@ Rules
 -----
 * The broker of a publisher keeps a sample of the events that each advertisement covers (`Sampler`). The first events
   are all kept. Then each event takes, with a fixed probability, the place of another, so that the sample is of the
-  last thousand or so. The choice is a function of the event's number, not of chance.
+  last five hundred or so. The choice is a function of the event's number, not of chance.
+* A sample is told seldom, because it goes over every link that its advertisement passes: at first when it has
+  `GROWN` times as many events as before, and then once for `BETWEEN` events published. So at most a fiftieth of what is
+  published is told, beside the first samples (`FIRST_TOLD` events at most).
+* A publisher that has moved goes on with the sample that is known of it, so that no small sample replaces a full one.
 * Every broker divides the rate of a sampled advertisement over columns (`Sampled`): one for each event of the sample,
   and one for the events that it may have missed. A filter that meets the advertisement wants the events of the sample
-  that it matches, and always the last column. So no filter is charged with more than the whole rate, the peak, and what
-  several filters want is counted once, by the same sums as without samples.
-* An event that was not among n has a probability of at most 3/n with a confidence of 95 % (the "rule of three"): the
-  last column has `UNSEEN` times as much as one of the events.
+  that it matches, and always the last column. What several filters want is counted once, by the same sums as without
+  samples.
+* Events of which none was among n have a probability of at most 3/n with a confidence of about 95 % (the "rule of
+  three"): the last column has `UNSEEN` times as much as one of the events.
+* The columns of a sampled advertisement have a third more than its rate (`MARGIN`). An advertisement without a sample
+  has its rate in the last column. The books charge an account with the columns, but with no more than the peaks of all
+  that is wanted there: that ceiling is one for the account, not one for each advertisement.
 
 Source: ours; paper 3, section 1, controls admission by measurement, and bounds demand by the peak (4.2).
 """
@@ -21,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ..protocol.batch import EventBatch, concat
 from ..protocol.effects import Plain
@@ -43,8 +51,25 @@ UNSEEN: Final = 3
 FIRST: Final = 8
 """The number of events after which a sample is first told."""
 
+GROWN: Final = 4
+"""A sample is told again when it has so many times as many events."""
+
 REPLACED: Final = 4
 """One event in so many is taken into a full sample."""
+
+TOLD: Final = 50
+"""Of so many events published, one is told at most, once the sample is full."""
+
+BETWEEN: Final = SAMPLE * TOLD
+"""The events published between two times that a full sample is told."""
+
+_GROWING: Final = (FIRST, FIRST * GROWN)
+
+FIRST_TOLD: Final = FIRST * GROWN - 1 + 2 * SAMPLE - 1
+"""The events of the first samples together at most, until one is full: a batch may bring more than the next size."""
+
+MARGIN: Final = 3
+"""What is measured is charged with a part more, one in so many: traffic changes between two samples."""
 
 SAMPLE_BYTES_MAX: Final = 64 * 2**10
 """The size of a sample at most; of larger events it has fewer, so that less is known."""
@@ -57,31 +82,32 @@ class Sampler:
     ----------
     item
         Its filter: an advertisement with another filter has another sample.
+    known
+        The sample that other brokers have of it, with which this one begins; None if there is none.
 
     Attributes
     ----------
     filter
         The same.
     seen
-        How many events there were.
+        How many events there were, those of the known sample included.
     """
 
-    def __init__(self, item: Filter) -> None:
+    def __init__(self, item: Filter, known: EventBatch | None = None) -> None:
         self.filter = item
-        self.seen = 0
         self._kept: list[EventBatch] = []  # of one event each
+        if known is not None:
+            self._kept = [known.take(np.array([row])) for row in range(len(known))]
+        self.seen = len(self._kept)
 
     def saw(self, batch: EventBatch) -> bool:
         """Take in events; return whether the sample has changed so much that it is to be told."""
         before, self.seen = self.seen, self.seen + len(batch)
-        for row, place in enumerate(_places(before, len(batch))):
-            if place < 0:
-                continue
-            event = batch.take(np.array([row]))
-            if place < len(self._kept):
-                self._kept[place] = event
-            else:
-                self._kept.append(event)
+        places = _places(before, len(batch))
+        last, rows = np.unique(places[::-1], return_index=True)  # of each place the last event that takes it
+        for place, row in zip(last.tolist(), (len(batch) - 1 - rows).tolist(), strict=True):
+            if place >= 0:
+                self._kept[place : place + 1] = [batch.take(np.array([row]))]
         return _told(self.seen) > _told(before)
 
     @property
@@ -101,7 +127,7 @@ class Sampler:
         self._kept = list(kept)
 
 
-def _places(seen: int, count: int) -> list[int]:
+def _places(seen: int, count: int) -> npt.NDArray[np.int64]:
     """Return the place in the sample that each of the next events takes; -1 for none."""
     numbers = np.arange(seen, seen + count, dtype=np.uint64)
     mixed = (numbers * np.uint64(2654435761)) & np.uint64(0xFFFFFFFF)
@@ -109,14 +135,14 @@ def _places(seen: int, count: int) -> list[int]:
     places[places >= SAMPLE] = -1
     first = numbers < SAMPLE
     places[first] = numbers[first].astype(np.int64)
-    return [int(place) for place in places]
+    return places
 
 
 def _told(seen: int) -> int:
-    """Return how often a sample was told after so many events: when it has doubled, then when half of it is new."""
-    if seen < SAMPLE:
-        return (seen // FIRST).bit_length()
-    return (SAMPLE // FIRST).bit_length() + 1 + (seen - SAMPLE) // (SAMPLE * REPLACED // 2)
+    """Return how often a sample was told after so many events."""
+    if seen >= SAMPLE:
+        return len(_GROWING) + 1 + (seen - SAMPLE) // BETWEEN
+    return sum(seen >= size for size in _GROWING)
 
 
 @dataclass(slots=True)
@@ -180,7 +206,8 @@ class Sampled:
         row = self._dag.row(link)
         self.fit()
         count = 0 if sample is None else len(sample)
-        each = rate // (count + UNSEEN) if count else 0
+        rate = rate * (MARGIN + 1) // MARGIN if count else rate
+        each = rate // (count + UNSEEN)
         columns = self.own_rate[:, part.columns]
         columns[:] = 0
         columns[row, :count] = each

@@ -186,7 +186,9 @@ class Admitting:
         for number, advert in self.advertised_by(publisher).items():
             hits = np.flatnonzero(advert.filter.evaluate_batch(message.batch, every=True))
             key = publisher, number
-            sampler = self._samplers.setdefault(key, Sampler(advert.filter))
+            sampler = self._samplers.get(key)
+            if sampler is None:
+                sampler = self._samplers[key] = Sampler(advert.filter, self.admission.books.sample(key))
             if len(hits) and sampler.saw(message.batch.take(hits)):
                 out += self.admission.measured(key, sampler.sample)
         return self._say(out)

@@ -4,12 +4,24 @@ Reference: paper 3, sections 1 and 4.2; docs/decisions/0177-demand-is-sampled.md
 """
 
 from fractions import Fraction
+from math import comb
 from random import Random
 
 import pytest
 from rayvous.admission.advertisements import LOCAL
-from rayvous.admission.books import MARGIN, Books
-from rayvous.admission.sampling import FIRST, SAMPLE, SAMPLE_BYTES_MAX, UNSEEN, Sampler
+from rayvous.admission.books import Books
+from rayvous.admission.sampling import (
+    BETWEEN,
+    FIRST,
+    FIRST_TOLD,
+    GROWN,
+    MARGIN,
+    SAMPLE,
+    SAMPLE_BYTES_MAX,
+    TOLD,
+    UNSEEN,
+    Sampler,
+)
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.admission import MICRO, Capacity
 from rayvous.routing.filters.filter import Filter, to_filter
@@ -42,10 +54,28 @@ def test_later_the_sample_is_of_the_last_events_whatever_the_batches():
     assert len(set(kept)) == SAMPLE and 4200 < sum(kept) / SAMPLE < 4800, "of the last five hundred or so"
 
 
-def test_a_sample_is_told_when_it_has_doubled_and_then_when_half_of_it_is_new():
-    sampler = Sampler(ALL)
-    told = [number for number in range(1, 1000) if sampler.saw(events([number]))]
-    assert told == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, SAMPLE, SAMPLE + 254, SAMPLE + 508, SAMPLE + 762]
+@pytest.mark.parametrize("size", [1, 7, 500])
+def test_a_sample_is_told_when_it_has_grown_and_then_so_seldom_that_it_costs_a_fiftieth_of_what_is_published(
+    size: int,
+) -> None:
+    """What is told over each link that the advertisement passes, beside what was published until then."""
+    sampler, told = Sampler(ALL), 0
+    times: list[int] = []
+    for first in range(0, 3 * BETWEEN, size):
+        if sampler.saw(events(range(first, first + size))):
+            times.append(sampler.seen)
+            told += len(sampler.sample)
+        assert told <= FIRST_TOLD + sampler.seen / TOLD
+    if size == 1:
+        assert times == [FIRST, FIRST * GROWN, SAMPLE, SAMPLE + BETWEEN, SAMPLE + 2 * BETWEEN]
+
+
+def test_a_sample_goes_on_from_what_is_known_of_it() -> None:
+    before, after = Sampler(ALL), Sampler(ALL)
+    before.saw(events(range(SAMPLE)))
+    after = Sampler(ALL, before.sample)
+    assert not after.saw(events(range(1000, 1000 + 2 * FIRST)))
+    assert len(after.sample) == SAMPLE and sum(x < 1000 for x in values(after.sample)) > SAMPLE - 2 * FIRST
 
 
 def test_large_events_are_not_told_beyond_a_number_of_bytes():
@@ -74,10 +104,11 @@ def reference(
             ]
             if own or meets:
                 peak += rate
-                each = rate // (len(sample) + UNSEEN) if sample else 0
+                rate = rate * (MARGIN + 1) // MARGIN if sample else rate
+                each = rate // (len(sample) + UNSEEN)
                 wanted = sum(own or any(other.matches({"x": x}) for other in meets) for x in sample)
                 measured += rate - each * (len(sample) - wanted)
-        return min(peak, int(measured * (MARGIN + 1)) // MARGIN)
+        return min(peak, int(measured))
 
     return load(set(held), cpu=True), {link: load({link}) for link in held if link != LOCAL}
 
@@ -131,7 +162,7 @@ def test_a_subscription_asks_for_what_the_sample_shows_and_a_third_more_and_is_r
     books.measure(("p", 1), events(range(97)))
     assert books.refusals(to_filter("x < 10"), LOCAL) == ()  # 10 + 3 of 100, and a third
     [more] = books.refusals(to_filter("x < 13"), LOCAL)
-    assert more.asked == pytest.approx((13 + UNSEEN) * (MARGIN + 1) / MARGIN)
+    assert more.asked == pytest.approx((13 + UNSEEN) * (MARGIN + 1) / MARGIN, abs=1e-3)
 
 
 def test_what_no_longer_fits_after_a_sample_is_degraded_even_if_others_meet_the_same():
@@ -144,3 +175,42 @@ def test_what_no_longer_fits_after_a_sample_is_degraded_even_if_others_meet_the_
     assert not books.degraded()
     books.measure(("p", 1), events([1] * 30 + [50] * 30 + [99] * 37))
     assert [str(item) for item, _ in books.degraded()] == ["x BETWEEN 0 AND 9"]
+
+
+def test_an_advertisement_without_a_sample_is_charged_with_its_rate_whatever_others_are_charged_with() -> (
+    None
+):
+    books = Books(0, Capacity(10**6), "measured")
+    books.join(1)
+    for number, wanted in ((1, "x = 1"), (2, "y = 1")):
+        books.advertise(("p", number), to_filter(wanted[0] + " >= 0"), 100 * MICRO, 1)
+        books.hold(to_filter(wanted), LOCAL, 0)
+    books.measure(("p", 1), events([0] * 97))
+    sampled = 100 * (UNSEEN / 100) * (MARGIN + 1) / MARGIN
+    assert books.reserved()["cpu", None] / MICRO == pytest.approx(100 + sampled)
+
+
+def charged(count: int, matching: int) -> float:
+    """Return the charge of a filter that matches so many of the events of a sample, as a share of the rate."""
+    books = Books(0, Capacity(10**6), "measured")
+    books.join(1)
+    books.advertise(("p", 1), to_filter("x >= 0"), MICRO, 1)
+    books.hold(to_filter("x = 1"), LOCAL, 0)
+    books.measure(("p", 1), events([1] * matching + [0] * (count - matching)))
+    return books.reserved()["cpu", None] / MICRO
+
+
+@pytest.mark.parametrize("count", [FIRST, FIRST * GROWN, SAMPLE])
+def test_the_charge_covers_the_share_of_a_filter_with_a_confidence_of_95_percent_whatever_the_share(
+    count: int,
+) -> None:
+    """Of a sample of events that are alike; exact probabilities of the binomial distribution."""
+    charges = [charged(count, matching) for matching in range(count + 1)]
+    for percent in range(101):
+        share = percent / 100
+        too_little = sum(
+            comb(count, matching) * share**matching * (1 - share) ** (count - matching)
+            for matching, charge in enumerate(charges)
+            if charge < share - 1e-6
+        )
+        assert too_little <= 0.05, (percent, too_little)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.admission.advertisements import LOCAL
+from rayvous.admission.books import Books
 from rayvous.admission.columns import FilterColumns
 from rayvous.admission.controller import Admission
 from rayvous.admission.questions import Out
@@ -21,10 +22,12 @@ from rayvous.admission.spreading import Offer
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Send
 from rayvous.protocol.messages.admission import (
+    MICRO,
     AdmissionConfig,
     Advertise,
     Capacity,
     CapacityMeasured,
+    Estimator,
     Unadvertise,
     WouldAdmit,
 )
@@ -190,3 +193,14 @@ def test_a_snapshot_taken_while_all_is_under_way_has_requests_waves_and_tokens()
     net.run(5, 400)
     net.twin_all()
     assert len(net.twins[2].books.held[-2]) > 3
+
+
+@pytest.mark.parametrize("before, after", [("tight", "measured"), ("measured", "tight")])
+def test_books_of_one_estimator_are_restored_under_another(before: Estimator, after: Estimator) -> None:
+    books, again = Books(0, Capacity(100), before), Books(0, Capacity(100), after)
+    books.join(1)
+    books.advertise(("p", 1), FILTERS[0], 10 * MICRO, 1)
+    books.hold(FILTERS[1], 0, 0)
+    again.restore(books.snapshot())
+    again.check()
+    assert again.reserved() == books.reserved()

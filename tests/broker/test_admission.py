@@ -2,11 +2,12 @@
 
 import rayvous as rv
 from rayvous.admission.books import Change
+from rayvous.admission.sampling import SAMPLE
 from rayvous.broker.admission import Admitting
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Placed
 from rayvous.protocol.effects import Received, Send, Ticked
-from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Advertise, Sample
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Advertise, Advertised, Sample
 from rayvous.protocol.messages.pubsub import Events
 
 ABOVE = 4
@@ -66,3 +67,17 @@ def test_a_sample_begins_anew_with_another_filter_and_is_told_to_those_who_know_
     assert told(1) == [(0, 8), (ABOVE, 8)]
     advertise("price > 5", 1)
     assert told(*[6] * 7) == [] and told(6) == [(0, 8), (ABOVE, 8)]
+
+
+def test_a_publisher_that_moves_here_goes_on_with_the_sample_that_is_known_of_it() -> None:
+    """Its traffic is the same: eight events do not replace a full sample, and nothing is charged anew."""
+    layer = Admitting(1, Placed((0, ABOVE), ABOVE), AdmissionConfig(estimator="measured"))
+    item = rv.to_filter("price > 0")
+    full = batch_of([{"price": price} for price in range(1, SAMPLE + 1)])
+    layer.takes[Advertised](Received(0, Advertised("p", 1, item, 10 * MICRO, 5, (0,), 1)))
+    layer.takes[Sample](Received(0, Sample("p", 1, full, (0,))))
+    layer.takes[Advertise](Received("p", Advertise(1, item, 10 * MICRO, 2)))
+    out = layer.sees[Events](Received("p", Events(batch_of([{"price": 1}] * 100))))
+    assert not [each for each in out if isinstance(each, Send) and isinstance(each.message, Sample)]
+    sample = layer.admission.books.sample(("p", 1))
+    assert sample is not None and len(sample) == SAMPLE
