@@ -3,7 +3,8 @@
 A tree of brokers with the capacities of paper 3 (5.1) in virtual time. Publishers publish all the time at the rates
 that they advertise. Subscribers come one after the other, at random brokers; one that is refused tries again with
 another filter, so that in the end hardly anything more is admitted. Then loads are measured: how many events a second
-come to each broker and link, over its capacity. Each row changes one thing:
+come to each broker and link, those of samples too, over its capacity. The worst five seconds are looked for from the
+first subscriber on. Every row has the same network, events and filters, and changes one thing:
 
 * ``sum``: an advertisement is reserved for each filter that meets it (4.2 as printed), and not once;
 * ``formula (1)``: the demand is the paper's estimate, and not what reservations grow by;
@@ -11,15 +12,18 @@ come to each broker and link, over its capacity. Each row changes one thing:
 * ``no retries``, ``narrow first``, ``a tree per source``: a refused subscriber gives up; filters come in the order of
   what they want; events take the ways of a hypercube.
 
-Two loads: `ranges` has the ranges of the experiment's preset ``calibrated``; `flights` has real flights, each carrier
-a publisher, and alerts. ``without control`` shows what would come.
+Two loads: `ranges` has ranges of a tenth in each of two dimensions, half as wide as those of the experiment's preset
+``calibrated``; `flights` has real flights, each carrier a publisher, and alerts. ``without control`` shows what would
+come.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Final, NamedTuple, TypeAlias
 
 from ..protocol.ids import BrokerId
@@ -47,12 +51,16 @@ Where: TypeAlias = BrokerId | tuple[BrokerId, BrokerId]
 """A broker, or a directed link."""
 
 
+Stream: TypeAlias = Callable[[int], list[Event]]
+"""Returns the next events of a publisher."""
+
+
 class Publisher(NamedTuple):
-    """What a publisher advertises, how fast it publishes, and its next events."""
+    """What a publisher advertises, how fast it publishes, and a function that begins its events, always the same."""
 
     advertises: Filter
     rate: float
-    events: Callable[[int], list[Event]]
+    begin: Callable[[], Stream]
 
 
 class Load(NamedTuple):
@@ -99,16 +107,16 @@ def ranges(subscribers: int, seed: int) -> Load:
     def text(within: dict[str, tuple[float, float]]) -> str:
         return " AND ".join(f"{name} BETWEEN {low!r} AND {high!r}" for name, (low, high) in within.items())
 
-    def publisher(within: dict[str, tuple[float, float]]) -> Publisher:
-        return Publisher(
-            to_filter(text(within)),
-            dice.uniform(*RATES),
-            lambda count: [
-                {name: dice.uniform(*bounds) for name, bounds in within.items()} for _ in range(count)
-            ],
-        )
+    def publisher(place: int, within: dict[str, tuple[float, float]]) -> Publisher:
+        def begin() -> Stream:
+            own = random.Random(f"caution/{seed}/{place}")
+            return lambda count: [
+                {name: own.uniform(*bounds) for name, bounds in within.items()} for _ in range(count)
+            ]
 
-    publishers = [publisher(range_()) for _ in range(PUBLISHERS)]
+        return Publisher(to_filter(text(within)), dice.uniform(*RATES), begin)
+
+    publishers = [publisher(place, range_()) for place in range(PUBLISHERS)]
     return Load("ranges", publishers, [text(range_()) for _ in range(subscribers * TRIES)])
 
 
@@ -127,13 +135,12 @@ def flights(rows: Sequence[Event], alerts: Sequence[str]) -> Load:
         by_carrier.setdefault(str(row["carrier"]), []).append(row)
 
     def publisher(carrier: str, its: list[Event]) -> Publisher:
-        ahead = iter(range(10**9))
+        def begin() -> Stream:
+            ahead = cycle(its)
+            return lambda count: list(islice(ahead, count))
+
         rate = sum(RATES) / 2 * PUBLISHERS * len(its) / len(rows)
-        return Publisher(
-            to_filter(f"carrier = '{carrier}'"),
-            max(1.0, rate),
-            lambda count: [its[next(ahead) % len(its)] for _ in range(count)],
-        )
+        return Publisher(to_filter(f"carrier = '{carrier}'"), max(1.0, rate), begin)
 
     return Load("flights", [publisher(*each) for each in sorted(by_carrier.items())], alerts)
 
@@ -167,12 +174,15 @@ class _Run:
         self._case, self._load, self._dice = case, load, dice
         self._homes = [dice.randrange(BROKERS) for _ in load.publishers]
         self._owed = [0.0 for _ in load.publishers]
+        self._streams = [each.begin() for each in load.publishers]
+        self._windows: list[Counter[Where]] = []  # what was offered before each step
         self.found = _Measured()
 
     def go(self) -> dict[str, object]:
         for place, publisher in enumerate(self._load.publishers):
             self.net.advertise(f"p{place}", self._homes[place], publisher.advertises, publisher.rate)
         self._publish(DEADLINE_SECONDS)
+        self._windows.clear()
         self._subscribe()
         return self._measure()
 
@@ -183,8 +193,21 @@ class _Run:
                 ready = int(self._owed[place])
                 self._owed[place] -= ready
                 if ready:
-                    self.net.publish(f"p{place}", self._homes[place], publisher.events(ready))
+                    self.net.publish(f"p{place}", self._homes[place], self._streams[place](ready))
+            self._window()
             self.net.advance(STEP_SECONDS)
+
+    def _window(self) -> None:
+        """Begin a step, at which the last five seconds end."""
+        self._windows.append(self._queues.offered.copy())
+        if len(self._windows) > round(DEADLINE_SECONDS / STEP_SECONDS):
+            loads = self._loads(self._windows.pop(0), DEADLINE_SECONDS)
+            self.found.worst = max(self.found.worst, *loads.values())
+
+    @property
+    def _queues(self) -> Queues:
+        assert self.net.queues is not None
+        return self.net.queues
 
     def _subscribe(self) -> None:
         """Let subscribers come, two in a step."""
@@ -210,17 +233,13 @@ class _Run:
     def _share(self, text: str) -> float:
         item = to_filter(text)
         return sum(
-            item.matches(event) * each.rate for each in self._load.publishers for event in each.events(20)
+            item.matches(event) * each.rate for each in self._load.publishers for event in each.begin()(20)
         )
 
     def _measure(self) -> dict[str, object]:
-        queues = self.net.queues
-        assert queues is not None
-        before, start = queues.offered.copy(), queues.offered.copy()
-        for _ in range(round(MEASURED_SECONDS / DEADLINE_SECONDS)):
-            self._publish(DEADLINE_SECONDS)
-            self.found.worst = max(self.found.worst, *self._loads(before, DEADLINE_SECONDS).values())
-            before = queues.offered.copy()
+        start = self._queues.offered.copy()
+        self._publish(MEASURED_SECONDS)
+        self._window()
         self.loads = loads = self._loads(start, MEASURED_SECONDS)
         brokers = [loads.get(broker, 0.0) for broker in range(BROKERS)]
         return {
@@ -232,13 +251,11 @@ class _Run:
             "busiest_used": round(max(loads.values()), 3),
             "mean_broker_used": round(sum(brokers) / BROKERS, 3),
             "worst_5_seconds": round(self.found.worst, 3),
-            "dropped": sum(queues.dropped_events().values()),
+            "dropped": sum(self._queues.dropped_events().values()),
         }
 
     def _loads(self, since: Mapping[Where, int], seconds: float) -> dict[Where, float]:
         """Return what came to each broker and link in these seconds, over its capacity."""
-        queues = self.net.queues
-        assert queues is not None
         return {
             who: (count - since[who])
             / seconds
@@ -247,7 +264,7 @@ class _Run:
                 if isinstance(who, tuple)
                 else self.capacities[who].events_per_second
             )
-            for who, count in queues.offered.items()
+            for who, count in self._queues.offered.items()
         }
 
 
