@@ -5,9 +5,9 @@ Rules
 * The broker of a publisher keeps a sample of the events that each advertisement covers (`Sampler`). The first events
   are all kept. Then each event takes, with a fixed probability, the place of another, so that the sample is of the
   last five hundred or so. The choice is a function of the event's number, not of chance.
-* A sample is told seldom, because it goes over every link that its advertisement passes: at first when it has
-  `GROWN` times as many events as before, and then once for `BETWEEN` events published. So at most a fiftieth of what is
-  published is told, beside the first samples (`FIRST_TOLD` events at most).
+* A sample is told seldom, because it goes over every link that its advertisement passes: 8 events of it after 8, 32
+  after 640 and all after 2,540 (`TOLD_FIRST`), and then once for `BETWEEN` events published. So at most 8 and a
+  fifteenth of what is published is told at first, and then a fiftieth.
 * A publisher that has moved goes on with the sample that is known of it, so that no small sample replaces a full one.
 * Every broker divides the rate of a sampled advertisement over columns (`Sampled`): one for each event of the sample,
   and one for the events that it may have missed. A filter that meets the advertisement wants the events of the sample
@@ -48,25 +48,14 @@ WIDTH: Final = SAMPLE + 1
 
 UNSEEN: Final = 3
 
-FIRST: Final = 8
-"""The number of events after which a sample is first told."""
+TOLD_FIRST: Final = ((8, 8), (640, 32), (2540, SAMPLE))
+"""After how many events published a sample is told at first, and how many events of it."""
 
-GROWN: Final = 4
-"""A sample is told again when it has so many times as many events."""
+BETWEEN: Final = 50 * SAMPLE
+"""The events published between two times that a full sample is told."""
 
 REPLACED: Final = 4
 """One event in so many is taken into a full sample."""
-
-TOLD: Final = 50
-"""Of so many events published, one is told at most, once the sample is full."""
-
-BETWEEN: Final = SAMPLE * TOLD
-"""The events published between two times that a full sample is told."""
-
-_GROWING: Final = (FIRST, FIRST * GROWN)
-
-FIRST_TOLD: Final = FIRST * GROWN - 1 + 2 * SAMPLE - 1
-"""The events of the first samples together at most, until one is full: a batch may bring more than the next size."""
 
 MARGIN: Final = 3
 """What is measured is charged with a part more, one in so many: traffic changes between two samples."""
@@ -90,15 +79,16 @@ class Sampler:
     filter
         The same.
     seen
-        How many events there were, those of the known sample included.
+        How many events there were, or of how many the known sample was told, and those since.
     """
 
     def __init__(self, item: Filter, known: EventBatch | None = None) -> None:
         self.filter = item
         self._kept: list[EventBatch] = []  # of one event each
+        self.seen = 0
         if known is not None:
             self._kept = [known.take(np.array([row])) for row in range(len(known))]
-        self.seen = len(self._kept)
+            self.seen = max((after for after, size in TOLD_FIRST if size <= len(known)), default=0)
 
     def saw(self, batch: EventBatch) -> bool:
         """Take in events; return whether the sample has changed so much that it is to be told."""
@@ -112,9 +102,11 @@ class Sampler:
 
     @property
     def sample(self) -> EventBatch:
-        """The sample, without the events that are too many bytes."""
-        whole = concat(self._kept)
-        sizes = np.cumsum([event.nbytes for event in self._kept])
+        """What is told of the sample now, without the events that are too many bytes."""
+        told = max((size for after, size in TOLD_FIRST if self.seen >= after), default=0)
+        kept = self._kept[:told]
+        whole = concat(kept)
+        sizes = np.cumsum([event.nbytes for event in kept])
         return whole.take(np.arange(int((sizes <= SAMPLE_BYTES_MAX).sum())))
 
     def snapshot(self) -> Plain:
@@ -140,9 +132,8 @@ def _places(seen: int, count: int) -> npt.NDArray[np.int64]:
 
 def _told(seen: int) -> int:
     """Return how often a sample was told after so many events."""
-    if seen >= SAMPLE:
-        return len(_GROWING) + 1 + (seen - SAMPLE) // BETWEEN
-    return sum(seen >= size for size in _GROWING)
+    full = TOLD_FIRST[-1][0]
+    return sum(seen >= after for after, _ in TOLD_FIRST) + max(0, seen - full) // BETWEEN
 
 
 @dataclass(slots=True)

@@ -12,13 +12,10 @@ from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.books import Books
 from rayvous.admission.sampling import (
     BETWEEN,
-    FIRST,
-    FIRST_TOLD,
-    GROWN,
     MARGIN,
     SAMPLE,
     SAMPLE_BYTES_MAX,
-    TOLD,
+    TOLD_FIRST,
     UNSEEN,
     Sampler,
 )
@@ -41,7 +38,7 @@ def test_the_first_events_are_all_in_the_sample():
     sampler = Sampler(ALL)
     sampler.saw(events(range(50)))
     sampler.saw(events(range(50, SAMPLE)))
-    assert values(sampler.sample) == list(range(SAMPLE))
+    assert [values(event)[0] for event in sampler.snapshot()[1]] == list(range(SAMPLE))
 
 
 def test_later_the_sample_is_of_the_last_events_whatever_the_batches():
@@ -55,27 +52,28 @@ def test_later_the_sample_is_of_the_last_events_whatever_the_batches():
 
 
 @pytest.mark.parametrize("size", [1, 7, 500])
-def test_a_sample_is_told_when_it_has_grown_and_then_so_seldom_that_it_costs_a_fiftieth_of_what_is_published(
+def test_a_sample_is_told_so_seldom_that_it_costs_a_fifteenth_of_what_is_published_and_then_a_fiftieth(
     size: int,
 ) -> None:
     """What is told over each link that the advertisement passes, beside what was published until then."""
     sampler, told = Sampler(ALL), 0
     times: list[int] = []
-    for first in range(0, 3 * BETWEEN, size):
+    for first in range(0, 2540 + 2 * BETWEEN, size):
         if sampler.saw(events(range(first, first + size))):
             times.append(sampler.seen)
             told += len(sampler.sample)
-        assert told <= FIRST_TOLD + sampler.seen / TOLD
+        assert told <= 8 + min(sampler.seen, 2540) / 15 + max(0, sampler.seen - 2540) / 50
     if size == 1:
-        assert times == [FIRST, FIRST * GROWN, SAMPLE, SAMPLE + BETWEEN, SAMPLE + 2 * BETWEEN]
+        assert times == [8, 640, 2540, 2540 + BETWEEN, 2540 + 2 * BETWEEN]
 
 
-def test_a_sample_goes_on_from_what_is_known_of_it() -> None:
-    before, after = Sampler(ALL), Sampler(ALL)
-    before.saw(events(range(SAMPLE)))
-    after = Sampler(ALL, before.sample)
-    assert not after.saw(events(range(1000, 1000 + 2 * FIRST)))
-    assert len(after.sample) == SAMPLE and sum(x < 1000 for x in values(after.sample)) > SAMPLE - 2 * FIRST
+@pytest.mark.parametrize("after, size", TOLD_FIRST)
+def test_a_sample_goes_on_from_what_is_known_of_it(after: int, size: int) -> None:
+    before = Sampler(ALL)
+    before.saw(events(range(after)))
+    sampler = Sampler(ALL, before.sample)
+    assert not sampler.saw(events(range(9000, 9016)))
+    assert len(sampler.sample) == size and min(values(sampler.sample)) < 9000
 
 
 def test_large_events_are_not_told_beyond_a_number_of_bytes():
@@ -200,7 +198,7 @@ def charged(count: int, matching: int) -> float:
     return books.reserved()["cpu", None] / MICRO
 
 
-@pytest.mark.parametrize("count", [FIRST, FIRST * GROWN, SAMPLE])
+@pytest.mark.parametrize("count", [size for _, size in TOLD_FIRST])
 def test_the_charge_covers_the_share_of_a_filter_with_a_confidence_of_95_percent_whatever_the_share(
     count: int,
 ) -> None:
