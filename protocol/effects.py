@@ -16,8 +16,8 @@ The contract of a host (the simulator or the Ray actor):
   that were returned before the `Renew` are dropped.
 * Effects after a `Persist`, also those of later steps of the same broker, leave only when the changes are stable. If
   the changes cannot be made stable, no later effect ever leaves: the broker is halted until it is restarted.
-* Who gets a `Deliver` is determined when the broker returns it, however long it waits for a `Persist` then. A subscriber
-  that has come back meanwhile does not get it: it gets everything again, in order, by effects that follow.
+* Who gets a `Deliver` is determined when the broker returns it, however long it waits for a `Persist` then. A
+  subscriber that has come back meanwhile does not get it: it gets everything again, in order, by effects that follow.
 """
 
 from __future__ import annotations
