@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 import ray
+from patience import PATIENCE_SECONDS
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def rayvous(*arguments, timeout=240, cwd=None, env=None):
+def rayvous(*arguments, timeout=PATIENCE_SECONDS, cwd=None, env=None):
     words = [str(RAYVOUS), *map(str, arguments)]
     return subprocess.run(
         words, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd, env=env

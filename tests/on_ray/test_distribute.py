@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.faults.machines.fence import why_not
 from rayvous.routing.topologies.lbdd_plan import plan
 
@@ -22,7 +23,7 @@ def test_lbdd_beside_point_to_point_over_links_of_a_bandwidth():
     words = ["--hosts", HOSTS, "--mbit", MBIT, "--megabytes", MEGABYTES, "--publisher", PUBLISHER, "--json"]
     run = subprocess.run(
         [RAYVOUS, "bench", "distribute", *map(str, words)],
-        capture_output=True, text=True, timeout=200, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-3000:]
     came = json.loads(run.stdout)

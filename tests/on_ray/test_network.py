@@ -10,6 +10,7 @@ import networkx as nx
 import pytest
 import ray
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from payloads import PAYLOADS, without_none
 from rayvous.actors.host.frames import CALL_BYTES_MAX, PIECE_BYTES
 from rayvous.actors.network.network import networks
@@ -242,7 +243,9 @@ ALONE = """
 def test_where_no_ray_runs_none_is_started_for_what_it_cannot_do(tmp_path):
     quiet = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "RAY_TMPDIR": str(tmp_path)}
     script = [sys.executable, "-c", textwrap.dedent(ALONE)]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False, env=quiet)
+    done = subprocess.run(
+        script, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=quiet
+    )
     detached, attached, state = done.stdout.splitlines()
     assert "ray start --head" in detached
     assert "no network 'flights': no Ray is running here" in attached
@@ -254,7 +257,7 @@ def test_a_detached_network_is_joined_from_another_process(lasting_ray):
         subscriber = net.subscriber("here")
         subscriber.subscribe("n > 1")
         script = [sys.executable, "-c", textwrap.dedent(PUBLISHER), ray.get_runtime_context().gcs_address]
-        done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(script, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
         assert done.returncode == 0, done.stderr
         notes = subscriber.notifications(timeout_seconds=30)
         assert [next(notes).sequence, next(notes).sequence] == [2, 3]

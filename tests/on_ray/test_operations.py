@@ -158,7 +158,9 @@ def test_another_process_operates_a_network_of_several_brokers_an_actor(
         traffic = traffic_at(net, {"all": 0, "odd": 3, "few": 2}, {"p": 1, "q": 3})
         with traffic.flowing():
             script = [sys.executable, "-c", textwrap.dedent(OPERATOR), ray.get_runtime_context().gcs_address]
-            done = subprocess.run(script, capture_output=True, text=True, timeout=200, check=False)
+            done = subprocess.run(
+                script, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+            )
             assert done.returncode == 0, done.stderr
             net.await_convergence(PATIENCE_SECONDS)
         assert done.stdout.split("\n")[0] == "4 [0, 1, 2, 4]"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.faults.machines.fence import why_not
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
@@ -40,7 +41,7 @@ def test_short_partitions_heal_and_long_ones_cost_ray_a_node_and_us_nothing(tmp_
     words = ["--on", "ray", "--hosts", "2", "--brokers", "4", "--stable", "--json"]
     run = subprocess.run(
         [RAYVOUS, "chaos", *words, "--plan", str(tmp_path / "plan.json")],
-        capture_output=True, text=True, timeout=200, check=False, env=os.environ | QUICK,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=os.environ | QUICK,
     )  # fmt: skip
     assert run.stdout, run.stderr[-3000:]
     came = json.loads(run.stdout)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import PATIENCE_SECONDS
+
 RAYVOUS = Path(sys.executable).with_name("rayvous")
 BOUND_SECONDS = 40.0
 
@@ -15,7 +17,9 @@ def test_the_demo_takes_files_kills_and_spark_writes_the_report(tmp_path):
     (tmp_path / "alerts.txt").write_text("# two alerts\nsym = 'A'\n\nprice > 2\n")
     words = [RAYVOUS, "demo", "--events", "events.csv", "--subscriptions", "alerts.txt", "--clusters", "3",
              "--brokers-per-cluster", "2", "--degree", "1", "--kill", "deb", "--out", "report", "--json"]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert "gcs_client" not in done.stderr and "Setting default log level" not in done.stderr
     result = json.loads(done.stdout)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from patience import PATIENCE_SECONDS
 from rayvous.actors.telemetry.arrow import to_arrow
 from rayvous.actors.telemetry.files import PartKey, write_part
 from rayvous.actors.telemetry.telemetry import Chunk, Holdings, Telemetry
@@ -99,7 +100,7 @@ def test_followed_from_the_command_line_until_interrupted(spark, rayvous, tmp_pa
             write_part(tmp_path / "t", "deliveries", "run-1", PartKey(1, 1), deliveries(2))
             second = json.loads(running.stdout.readline())
             os.killpg(running.pid, signal.SIGINT)  # as a terminal does, to Java as well
-            rest, told = running.communicate(timeout=60)
+            rest, told = running.communicate(timeout=PATIENCE_SECONDS)
         finally:
             running.kill()
     assert running.returncode == 0, told
