@@ -33,22 +33,18 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from typing import TypeAlias
 
 from ..protocol.groups import GroupConfig
-from ..protocol.ids import ClientId
-
-Identity: TypeAlias = tuple[ClientId, int]
-"""An event: its publisher, and its number there."""
+from ..protocol.ids import ClientId, EventId
 
 
 @dataclass(slots=True, eq=False)
 class _Line:
     """The events of one key: those that wait, in order, and who holds those before them."""
 
-    waiting: deque[Identity] = field(default_factory=deque)
+    waiting: deque[EventId] = field(default_factory=deque)
     owner: str | None = None  # the worker that holds, or will get, events of this key
-    held: dict[Identity, None] = field(default_factory=dict)
+    held: dict[EventId, None] = field(default_factory=dict)
     until: float = 0.0  # nothing is given before
 
 
@@ -56,7 +52,7 @@ class _Line:
 class _Worker:
     heard_at: float
     moved_at: float  # when it last acknowledged or refused, or began to hold something
-    held: dict[Identity, tuple[int, float]] = field(
+    held: dict[EventId, tuple[int, float]] = field(
         default_factory=dict
     )  # in order; its place there, and since when
     # What it settled: place and time, both rising. Of a place below the first that it holds there is one at most.
@@ -65,7 +61,7 @@ class _Worker:
     alone: bool = False  # whether it holds a suspect
     saving: _Line | None = None  # it gets a suspect of this line when it holds nothing
     stands_still: bool = False
-    withdrawn: list[Identity] = field(default_factory=list)  # what it has lost and was not told of
+    withdrawn: list[EventId] = field(default_factory=list)  # what it has lost and was not told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,7 @@ class GroupProgress:
 
     position: dict[ClientId, int]
     done: dict[ClientId, list[int]]
-    tries: dict[Identity, int]
+    tries: dict[EventId, int]
 
 
 class GroupMachine:
@@ -123,7 +119,7 @@ class GroupMachine:
         config: GroupConfig,
         position: Mapping[ClientId, int] | None = None,
         done: Mapping[ClientId, Collection[int]] | None = None,
-        tries: Mapping[Identity, int] | None = None,
+        tries: Mapping[EventId, int] | None = None,
         opens_at: float = -math.inf,
     ) -> None:
         self.position = dict(position or {})
@@ -140,17 +136,17 @@ class GroupMachine:
             for name in dict.fromkeys([*self._done, *(name for name, _ in self._tries)])
         }
         self._open: dict[ClientId, deque[int]] = {}  # taken, above the position, in order
-        self._line_of: dict[Identity, _Line] = {}  # of every event that is not done
+        self._line_of: dict[EventId, _Line] = {}  # of every event that is not done
         self._keyed: dict[Hashable, _Line] = {}
         self._key_of: dict[_Line, Hashable] = {}
-        self._holder: dict[Identity, str] = {}
+        self._holder: dict[EventId, str] = {}
         self._workers: dict[str, _Worker] = {}
         # Lines without an owner in which something waits: now, or from some time on.
         self._ready: OrderedDict[_Line, None] = OrderedDict()
         self._later: list[tuple[float, int, _Line]] = []
         self._turn = count()
-        self._suspects: set[Identity] = set()
-        self._dying: set[Identity] = set()
+        self._suspects: set[EventId] = set()
+        self._dying: set[EventId] = set()
 
     # Events that come.
 
@@ -219,7 +215,7 @@ class GroupMachine:
         """How many events no worker holds, as far as what workers hold has come."""
         return max(0, len(self._line_of) - len(self._holder))
 
-    def is_done(self, event: Identity) -> bool:
+    def is_done(self, event: EventId) -> bool:
         """Return whether an event was acknowledged, or is a dead letter."""
         publisher, sequence = event
         return sequence <= self.position.get(publisher, 0) or sequence in self._done.get(publisher, ())
@@ -239,13 +235,13 @@ class GroupMachine:
         worker.heard_at = now
         worker.stands_still = worker.stands_still and not asks
 
-    def withdraw(self, name: str) -> list[Identity]:
+    def withdraw(self, name: str) -> list[EventId]:
         """Return what a worker has lost since this was last asked: it is to hear that before it is given anything."""
         worker = self._workers[name]
         lost, worker.withdrawn = worker.withdrawn, []
         return lost
 
-    def claim(self, name: str, events: Iterable[Identity], now: float) -> list[Identity]:
+    def claim(self, name: str, events: Iterable[EventId], now: float) -> list[EventId]:
         """Let a worker join with what it got from an earlier process of the group; return those that are not its own.
 
         One that has joined claims nothing more: what it does not hold any more it may have refused.
@@ -315,7 +311,7 @@ class GroupMachine:
         worker.lines.pop(line, None)
         worker.saving, line.owner = line, name
 
-    def _holds(self, name: str, event: Identity, now: float) -> None:
+    def _holds(self, name: str, event: EventId, now: float) -> None:
         worker = self._workers[name]
         if not worker.held:
             worker.moved_at = now
@@ -323,7 +319,7 @@ class GroupMachine:
         worker.held[event] = next(self._turn), now
         self._holder[event] = name
 
-    def _loses(self, name: str, event: Identity) -> None:
+    def _loses(self, name: str, event: EventId) -> None:
         worker = self._workers[name]
         del self._holder[event], worker.held[event]
         if not worker.held:
@@ -331,17 +327,17 @@ class GroupMachine:
 
     # What workers say.
 
-    def held(self, name: str, publisher: ClientId, sequence: int) -> list[Identity]:
+    def held(self, name: str, publisher: ClientId, sequence: int) -> list[EventId]:
         """Return what a worker holds of a publisher up to this number, in order."""
         worker = self._workers.get(name)
         of = () if worker is None else worker.held
         return sorted(event for event in of if event[0] == publisher and event[1] <= sequence)
 
-    def holds(self, name: str, event: Identity) -> bool:
+    def holds(self, name: str, event: EventId) -> bool:
         """Return whether a worker holds an event."""
         return self._holder.get(event) == name
 
-    def acknowledge(self, name: str, event: Identity, now: float) -> bool:
+    def acknowledge(self, name: str, event: EventId, now: float) -> bool:
         """Record that a worker is done with an event; return False if the event is not its own (any more)."""
         if self._holder.get(event) != name:
             return False
@@ -354,7 +350,7 @@ class GroupMachine:
         self._finish(event)
         return True
 
-    def refuse(self, name: str, event: Identity, now: float, seconds: float = 0.0) -> list[Identity] | None:
+    def refuse(self, name: str, event: EventId, now: float, seconds: float = 0.0) -> list[EventId] | None:
         """Take an event back that a worker refuses, and give it to a worker in so many seconds.
 
         Returns
@@ -370,7 +366,7 @@ class GroupMachine:
             name, event, f"worker {name!r} refused it", now + seconds if seconds > 0 else 0.0
         )
 
-    def _take_back(self, name: str, event: Identity, why: str, until: float = 0.0) -> list[Identity]:
+    def _take_back(self, name: str, event: EventId, why: str, until: float = 0.0) -> list[EventId]:
         """Take an event back, as delivered, and what its worker holds behind it of the same key."""
         line = self._line_of.get(event)
         if line is None:  # an earlier process of the group gave it, and it has not come here yet
@@ -386,7 +382,7 @@ class GroupMachine:
         self._released(line, first=True)
         return behind
 
-    def _moves(self, name: str, event: Identity, now: float) -> None:
+    def _moves(self, name: str, event: EventId, now: float) -> None:
         """Note that a worker settles an event: for those given after it time begins anew."""
         worker = self._workers[name]
         worker.moved_at, place = now, worker.held[event][0]
@@ -394,7 +390,7 @@ class GroupMachine:
             worker.settled.pop()
         worker.settled.append((place, now))
 
-    def _first(self, worker: _Worker) -> tuple[Identity, float]:
+    def _first(self, worker: _Worker) -> tuple[EventId, float]:
         """Return the event that a worker holds for the longest time, and since when; no other one is overdue before."""
         event, (place, since) = next(iter(worker.held.items()))
         while len(worker.settled) > 1 and worker.settled[1][0] < place:
@@ -439,7 +435,7 @@ class GroupMachine:
         for line in reversed(lines):
             self._released(line, first=True)
 
-    def _back(self, name: str, line: _Line, events: list[Identity], why: str | None = None) -> None:
+    def _back(self, name: str, line: _Line, events: list[EventId], why: str | None = None) -> None:
         """Put events back, the first of their line; with `why` they were delivered, and are given up in the end."""
         for event in reversed(events):
             self._loses(name, event)
@@ -467,12 +463,12 @@ class GroupMachine:
 
     # What is done.
 
-    def buried(self, event: Identity) -> None:
+    def buried(self, event: EventId) -> None:
         """Record that an event that was given up is a dead letter."""
         self._dying.discard(event)
         self._finish(event)
 
-    def _finish(self, event: Identity) -> None:
+    def _finish(self, event: EventId) -> None:
         publisher, sequence = event
         self._tries.pop(event, None)
         self._suspects.discard(event)

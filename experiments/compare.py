@@ -29,13 +29,13 @@ from ..faults.checker.verdict import worst
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Deliver
 from ..protocol.errors import InputError
-from ..protocol.ids import BrokerId
+from ..protocol.ids import BrokerId, EventId
 from ..protocol.messages.pubsub import Directed, Events
 from ..protocol.scenarios.scenario import Publish, Scenario, Subscribe, Unsubscribe, Workload
 from ..protocol.scenarios.steps import broker_of
 from ..protocol.telemetry.recorder import empty_table, merge_tables
 from ..protocol.telemetry.tables import Table
-from ..protocol.traces.trace import EventId, Trace
+from ..protocol.traces.trace import Trace
 from ..routing.language.predicates import evaluate
 from ..routing.language.questions import to_predicate
 from ..routing.schemes.registry import scheme as scheme_of

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from ..protocol.configs import DEFAULT_SCHEME
 from ..protocol.errors import InputError
-from ..protocol.ids import ClientId
-from ..protocol.traces.trace import EventId, Trace
+from ..protocol.ids import ClientId, EventId
+from ..protocol.traces.trace import Trace
 from .checker.reliability import judge
 from .checker.verdict import HOLDS, VIOLATED, Verdict
 from .explaining.explain import Explanation, Ran

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..clients.group import Identity
 from ..protocol.errors import InputError, NotGiven
 from ..protocol.gateways import GatewayLimits
+from ..protocol.ids import EventId
 from ..routing.filters.filter import Filter
 from .deliveries import Delivery, Texts
 from .network import Arrived, GroupFeed
@@ -40,8 +40,8 @@ class GroupStream(Stream):
     ) -> None:
         super().__init__(feed, limits, texts, filter=filter, durable=durable, on_end=on_end)
         self._worker = feed
-        self._times: dict[Identity, int] = {}  # how often each was given that was not delivered yet
-        self._given: dict[str, Identity] = {}  # what was delivered and not settled, by id, in order
+        self._times: dict[EventId, int] = {}  # how often each was given that was not delivered yet
+        self._given: dict[str, EventId] = {}  # what was delivered and not settled, by id, in order
 
     def has(self, id: str) -> bool:
         """Return whether a delivery of this id waits for its acknowledgement."""
@@ -121,7 +121,7 @@ class GroupStream(Stream):
             raise
         self._forget(meant)
 
-    def _forget(self, meant: Mapping[str, Identity]) -> None:
+    def _forget(self, meant: Mapping[str, EventId]) -> None:
         """Forget deliveries, but not a later one of the same event."""
         for id, event in meant.items():
             if self._given.get(id) is event:

@@ -35,10 +35,10 @@ from ..actors.groups.worker import GroupWorker
 from ..actors.host.errors import broker_errors
 from ..actors.network.network import Network, attaching_here, clients_of, groups_of
 from ..actors.network.rendezvous import KEYS
-from ..clients.group import Identity
 from ..protocol.batch import EventBatch
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
 from ..protocol.groups import GroupConfig, subscriber_of
+from ..protocol.ids import EventId
 from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
 from .network import Arrived, Feed, GroupFeed, Outlet
@@ -280,9 +280,7 @@ class _GroupFeed:
     async def acknowledge(self, marks: Mapping[str, int]) -> None:
         raise ClientError("a group has no position: its events are acknowledged each")
 
-    async def settle(
-        self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]
-    ) -> None:
+    async def settle(self, acknowledged: Sequence[EventId], refused: Sequence[tuple[EventId, float]]) -> None:
         await _in(self._pool, self._worker.settle, acknowledged, refused)
 
     async def close(self) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..clients.group import Identity
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.groups import GroupConfig
+from ..protocol.ids import EventId
 from ..protocol.messages.pubsub import Lost
 from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
@@ -33,7 +33,7 @@ class Arrived:
     shed: int = 0
     last: bool = False
     deliveries: Sequence[int] = field(default=())
-    withdrawn: Sequence[Identity] = field(default=())
+    withdrawn: Sequence[EventId] = field(default=())
 
 
 class Outlet(Protocol):
@@ -113,9 +113,7 @@ class GroupFeed(Feed, Protocol):
         """Say that its client waits for an event: one that stood still gets more then."""
         ...
 
-    async def settle(
-        self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]
-    ) -> None:
+    async def settle(self, acknowledged: Sequence[EventId], refused: Sequence[tuple[EventId, float]]) -> None:
         """Acknowledge events, and refuse others with a delay; NotGiven if one is not the worker's (any more)."""
         ...
 

@@ -16,6 +16,9 @@ ClusterId: TypeAlias = int
 ClientId: TypeAlias = str
 """A publisher or subscriber, as its user named it."""
 
+EventId: TypeAlias = tuple[ClientId, int]
+"""An event: its publisher, and its number there."""
+
 BrokerLink: TypeAlias = int
 """One way to other brokers: a neighbour, or :data:`GROUP`."""
 

@@ -19,11 +19,11 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ..clients.group import GroupMachine, GroupProgress, Identity
+from ..clients.group import GroupMachine, GroupProgress
 from ..clients.subscriber import SubscriberMachine
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.groups import PUBLISHER_KEY, GroupConfig
-from ..protocol.ids import ClientId
+from ..protocol.ids import ClientId, EventId
 from ..protocol.messages.pubsub import Undeliverable
 
 WORKERS: Final = 3
@@ -51,17 +51,17 @@ class Member(Protocol):
 class Witness(Protocol):
     """Who records what the workers of a group get and say; see `faults.checker.groups`."""
 
-    def came(self, event: Identity, key: object) -> None: ...  # noqa: D102
-    def gave(self, worker: str, event: Identity, deliveries: int) -> None: ...  # noqa: D102
-    def acknowledged(self, worker: str, event: Identity) -> None: ...  # noqa: D102
-    def lost(self, worker: str, event: Identity) -> None: ...  # noqa: D102
-    def gave_up(self, event: Identity) -> None: ...  # noqa: D102
+    def came(self, event: EventId, key: object) -> None: ...  # noqa: D102
+    def gave(self, worker: str, event: EventId, deliveries: int) -> None: ...  # noqa: D102
+    def acknowledged(self, worker: str, event: EventId) -> None: ...  # noqa: D102
+    def lost(self, worker: str, event: EventId) -> None: ...  # noqa: D102
+    def gave_up(self, event: EventId) -> None: ...  # noqa: D102
 
 
 @dataclass(slots=True)
 class _Worker:
     name: str
-    held: dict[Identity, float] = field(default_factory=dict)  # and when it settles each
+    held: dict[EventId, float] = field(default_factory=dict)  # and when it settles each
     joined: bool = True
     sleeps_until: float = 0.0
 
@@ -115,7 +115,7 @@ class SimulatedGroup:
         stored = self._stored
         self._opens_at = float("-inf") if first else self._network.now + SILENT_SECONDS
         self._machine = GroupMachine(self.config, stored.position, stored.done, stored.tries, self._opens_at)
-        self._events: dict[Identity, Mapping[str, object]] = {}
+        self._events: dict[EventId, Mapping[str, object]] = {}
         for worker in self._workers:
             worker.joined = False
 
@@ -226,7 +226,7 @@ class SimulatedGroup:
             if any(self._machine.holds(worker.name, event) for event in worker.held)
         ]
 
-    def _drop(self, worker: _Worker, events: list[Identity]) -> None:
+    def _drop(self, worker: _Worker, events: list[EventId]) -> None:
         for event in events:
             worker.held.pop(event, None)
             self._witness.lost(worker.name, event)

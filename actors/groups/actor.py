@@ -26,10 +26,11 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 import ray
 
-from ...clients.group import Given, GroupMachine, Identity
+from ...clients.group import Given, GroupMachine
 from ...protocol.batch import EventBatch, concat
 from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, RayvousError
 from ...protocol.groups import PUBLISHER_KEY, GroupConfig, subscriber_of
+from ...protocol.ids import EventId
 from ...protocol.values import Value
 from ...routing.filters.filter import Filter
 from ..clients.durable import DurableSubscriber
@@ -69,13 +70,13 @@ class GroupActor:
     def __init__(self, network: str, config: GroupConfig) -> None:
         self._network, self._config = network, config
         self._beginning: asyncio.Task[None] | None = None
-        self._events: dict[Identity, tuple[EventBatch, int]] = {}  # those that are not done
+        self._events: dict[EventId, tuple[EventBatch, int]] = {}  # those that are not done
         self._bytes = 0  # of these
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
         self._subscribing = asyncio.Lock()
         self._changes = self._written = 0
-        self._done_by: dict[Identity, str] = {}  # the last ones, whose acknowledgement may be repeated
+        self._done_by: dict[EventId, str] = {}  # the last ones, whose acknowledgement may be repeated
         self._over = ""
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -155,7 +156,7 @@ class GroupActor:
                 pass
         return Portion(over=self._over)
 
-    async def claim(self, worker: str, held: Sequence[Identity]) -> tuple[Identity, ...]:
+    async def claim(self, worker: str, held: Sequence[EventId]) -> tuple[EventId, ...]:
         """Let a worker join that holds these events; return those that are not its own.
 
         A process of the group does not know its workers until they have: before, they can settle nothing.
@@ -164,7 +165,7 @@ class GroupActor:
         return tuple(self._machine.claim(worker, held, time.monotonic()))
 
     async def settle(
-        self, worker: str, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]] = ()
+        self, worker: str, acknowledged: Sequence[EventId], refused: Sequence[tuple[EventId, float]] = ()
     ) -> Settled:
         """Record what a worker is done with, and what it refuses, with a delay; return once that is stored.
 
@@ -178,14 +179,14 @@ class GroupActor:
         now, machine = time.monotonic(), self._machine
         if worker not in machine.workers:
             return Settled(stranger=True)
-        foreign = list[Identity]()
+        foreign = list[EventId]()
         for event in acknowledged:
             if machine.acknowledge(worker, event, now):
                 self._changes += 1
                 self._note_done(event, worker)
             elif self._done_by.get(event) != worker and not (self._restarted and machine.is_done(event)):
                 foreign.append(event)  # others are done: this call is repeated
-        withdrawn = list[Identity]()
+        withdrawn = list[EventId]()
         for event, seconds in refused:
             taken = machine.refuse(worker, event, now, seconds)
             if taken is None:
@@ -292,7 +293,7 @@ class GroupActor:
         self._come()
         await self._store()
 
-    def _note_done(self, event: Identity, worker: str) -> None:
+    def _note_done(self, event: EventId, worker: str) -> None:
         self._let_go(event)
         self._done_by[event] = worker
         if len(self._done_by) > WINDOW_MAX:
@@ -323,7 +324,7 @@ class GroupActor:
     def _has_room(self) -> bool:
         return self._machine.outstanding < WINDOW_MAX and self._bytes < WINDOW_BYTES_MAX
 
-    def _let_go(self, event: Identity) -> None:
+    def _let_go(self, event: EventId) -> None:
         batch, _ = self._events.pop(event, (None, 0))
         if batch is not None:
             self._bytes -= batch.nbytes // len(batch)
@@ -338,7 +339,7 @@ class GroupActor:
         machine = self._machine
         return max(1, ceil(machine.waiting / max(1, len(machine.workers))))
 
-    def _portion(self, given: Sequence[Given], withdrawn: Sequence[Identity]) -> Portion:
+    def _portion(self, given: Sequence[Given], withdrawn: Sequence[EventId]) -> Portion:
         found = [self._events[each.publisher, each.sequence] for each in given]
         batch = concat([batch.take(np.array([row])) for batch, row in found]) if found else None
         return Portion(batch, tuple(each.deliveries for each in given), tuple(withdrawn))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ...clients.group import Identity
 from ...protocol.batch import EventBatch
+from ...protocol.ids import EventId
 
 POLL_SECONDS: Final = 2.0
 """How long a poll waits for events; a worker is heard at least as often."""
@@ -30,7 +30,7 @@ class Portion:
 
     batch: EventBatch | None = None
     deliveries: tuple[int, ...] = ()
-    withdrawn: tuple[Identity, ...] = ()
+    withdrawn: tuple[EventId, ...] = ()
     stranger: bool = False
     over: str = ""
 
@@ -49,6 +49,6 @@ class Settled:
         As in `Portion`: nothing was recorded, and the worker asks again once it has said what it holds.
     """
 
-    foreign: tuple[Identity, ...] = ()
-    withdrawn: tuple[Identity, ...] = ()
+    foreign: tuple[EventId, ...] = ()
+    withdrawn: tuple[EventId, ...] = ()
     stranger: bool = False

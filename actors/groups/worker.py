@@ -31,11 +31,11 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
-from ...clients.group import Identity
 from ...protocol import checks
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable, ClientError, GroupEnded, NotGiven
 from ...protocol.groups import GroupConfig
+from ...protocol.ids import EventId
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..clients.notification import Notification, for_people
@@ -54,7 +54,7 @@ class _Unread:
 
     batch: EventBatch
     row: int
-    event: Identity
+    event: EventId
     deliveries: int
     received_at: float
 
@@ -73,13 +73,13 @@ class GroupWorker:
     def __init__(self, config: GroupConfig, actor: ActorHandle, left: Callable[[GroupWorker], None]) -> None:
         self.name, self.worker = config.name, uuid4().hex[:12]
         self._actor, self._left = actor, left
-        self._held: dict[Identity, int] = {}  # given and not settled, in order, with the number of the copy
+        self._held: dict[EventId, int] = {}  # given and not settled, in order, with the number of the copy
         self._copies = count()
-        self._handed: set[Identity] = set()  # those of them that the program has read
+        self._handed: set[EventId] = set()  # those of them that the program has read
         self._unread: deque[_Unread] = deque()
         self._more: Callable[[], None] = lambda: None  # called when something has come
         self._listens = False
-        self._lost: list[Identity] = []  # what was taken from a program that listens, and was not told of
+        self._lost: list[EventId] = []  # what was taken from a program that listens, and was not told of
         self._changed = threading.Condition()
         self._waiting = 0
         self._wakes: dict[Callable[[], None], None] = {}  # of readers on event loops
@@ -174,7 +174,7 @@ class GroupWorker:
         """Call `more` in some thread when something has come or was taken away, and at the end."""
         self._more, self._listens = more, True
 
-    def take(self) -> tuple[EventBatch | None, Rows | None, list[int], list[Identity]] | None:
+    def take(self) -> tuple[EventBatch | None, Rows | None, list[int], list[EventId]] | None:
         """Return what has come, as a program that `listen`s reads it; or None.
 
         Returns
@@ -205,7 +205,7 @@ class GroupWorker:
         """Record that the program waits for an event, as one does that `take`s; one that stood still gets more then."""
         self._asked = True
 
-    def settle(self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]) -> None:
+    def settle(self, acknowledged: Sequence[EventId], refused: Sequence[tuple[EventId, float]]) -> None:
         """Acknowledge and refuse events by their identities; see `ack` and `nack`."""
         self._settle(acknowledged, refused)
 
@@ -298,7 +298,7 @@ class GroupWorker:
         if meant:
             self._settle(meant, ())
 
-    def _settle(self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]) -> None:
+    def _settle(self, acknowledged: Sequence[EventId], refused: Sequence[tuple[EventId, float]]) -> None:
         if self._closed:
             raise ClientError(f"{self} is closed")
         while True:
@@ -329,7 +329,7 @@ class GroupWorker:
         self._drop(self._ask(lambda: call), had)
         self._unclaimed = False
 
-    def _drop(self, events: Iterable[Identity], had: Mapping[Identity, int] | None = None) -> None:
+    def _drop(self, events: Iterable[EventId], had: Mapping[EventId, int] | None = None) -> None:
         """Forget events that this worker holds no more: of copies only those that it `had`, if that is given."""
         with self._changed:
             known = self._held if had is None else had

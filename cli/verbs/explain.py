@@ -9,10 +9,9 @@ from ...faults.explaining.explain import Explanation, Ran, event_of
 from ...faults.explaining.traces import explain_trace
 from ...faults.plans.case_files import FORM, load_case
 from ...protocol.errors import InputError, ScenarioError
-from ...protocol.ids import ClientId
+from ...protocol.ids import ClientId, EventId
 from ...protocol.scenarios.files import check_file, read_json
 from ...protocol.scenarios.scenario import Scenario
-from ...protocol.traces.trace import EventId
 from .. import console
 
 

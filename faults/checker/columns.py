@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ...protocol.ids import EventId
 from ...protocol.traces.trace import (
     Adv,
     Advertised,
-    EventId,
     Life,
     LossTold,
     Notified,

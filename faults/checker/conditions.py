@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from ...protocol.traces.trace import Adv, Advertised, EventId, Life, Trace
+from ...protocol.ids import EventId
+from ...protocol.traces.trace import Adv, Advertised, Life, Trace
 from .losses import explained
 from .ltl import (
     Formula,

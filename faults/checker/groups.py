@@ -22,9 +22,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
 
-from ...protocol.ids import ClientId
-
-Identity: TypeAlias = tuple[ClientId, int]
+from ...protocol.ids import EventId
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Gave:
     """A worker was given an event, for the time `deliveries`."""
 
     worker: str
-    event: Identity
+    event: EventId
     deliveries: int = 1
 
 
@@ -41,7 +39,7 @@ class Acknowledging:
     """A worker begins to acknowledge an event: from here on, later ones of its key may be given to others."""
 
     worker: str
-    event: Identity
+    event: EventId
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Acknowledged:
     """An acknowledgement of a worker was confirmed."""
 
     worker: str
-    event: Identity
+    event: EventId
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +55,14 @@ class LostIt:
     """A worker holds an event no more, which it has not acknowledged."""
 
     worker: str
-    event: Identity
+    event: EventId
 
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
     """An event became a dead letter."""
 
-    event: Identity
+    event: EventId
 
 
 Record: TypeAlias = Gave | Acknowledging | Acknowledged | LostIt | GaveUp
@@ -72,12 +70,12 @@ Record: TypeAlias = Gave | Acknowledging | Acknowledged | LostIt | GaveUp
 
 def group_violations(
     records: Iterable[Record],
-    events: Sequence[Identity],
-    keys: Mapping[Identity, object],
+    events: Sequence[EventId],
+    keys: Mapping[EventId, object],
     *,
     deliveries_max: int,
     strict: bool = True,
-    withdrawn: Collection[Identity] = (),
+    withdrawn: Collection[EventId] = (),
 ) -> list[str]:
     """Return what a group did against its conditions, in words; none if it kept them.
 
@@ -97,18 +95,18 @@ def group_violations(
         Events that came before a subscription of the group was cancelled, which need not come again.
     """
     found: list[str] = []
-    holder: dict[Identity, str] = {}
-    over: set[Identity] = set()
-    begun: set[Identity] = set()
-    given: dict[Identity, int] = {}
-    left: dict[object, deque[Identity]] = {}  # of each key, in order, from the first on that is not over
+    holder: dict[EventId, str] = {}
+    over: set[EventId] = set()
+    begun: set[EventId] = set()
+    given: dict[EventId, int] = {}
+    left: dict[object, deque[EventId]] = {}  # of each key, in order, from the first on that is not over
     for event in events:
         if event in keys:
             left.setdefault(keys[event], deque()).append(event)
     place = {event: number for number, event in enumerate(events)}
 
-    def before(event: Identity) -> Iterator[Identity]:
-        waiting = left[keys[event]] if event in keys else deque[Identity]()
+    def before(event: EventId) -> Iterator[EventId]:
+        waiting = left[keys[event]] if event in keys else deque[EventId]()
         while waiting and waiting[0] in over:
             waiting.popleft()
         yield from takewhile(lambda each: place[each] < place[event], waiting)
@@ -150,33 +148,33 @@ class GroupRecord:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self._events: dict[Identity, None] = {}
-        self._keys: dict[Identity, object] = {}
-        self._withdrawn: frozenset[Identity] = frozenset()
+        self._events: dict[EventId, None] = {}
+        self._keys: dict[EventId, object] = {}
+        self._withdrawn: frozenset[EventId] = frozenset()
 
     def cancelled(self) -> None:
         """Record that a subscription of the group was cancelled: what only that wanted does not come again."""
         self._withdrawn = frozenset(self._events)
 
-    def came(self, event: Identity, key: object) -> None:
+    def came(self, event: EventId, key: object) -> None:
         """Record that an event came; only the first time counts. None is no key."""
         self._events[event] = None
         if key is not None:
             self._keys[event] = key
 
-    def gave(self, worker: str, event: Identity, deliveries: int) -> None:
+    def gave(self, worker: str, event: EventId, deliveries: int) -> None:
         """Record that a worker was given an event."""
         self.records.append(Gave(worker, event, deliveries))
 
-    def acknowledged(self, worker: str, event: Identity) -> None:
+    def acknowledged(self, worker: str, event: EventId) -> None:
         """Record that an acknowledgement was confirmed."""
         self.records.append(Acknowledged(worker, event))
 
-    def lost(self, worker: str, event: Identity) -> None:
+    def lost(self, worker: str, event: EventId) -> None:
         """Record that a worker holds an event no more."""
         self.records.append(LostIt(worker, event))
 
-    def gave_up(self, event: Identity) -> None:
+    def gave_up(self, event: EventId) -> None:
         """Record that an event became a dead letter."""
         self.records.append(GaveUp(event))
 

@@ -17,7 +17,8 @@ from itertools import islice, takewhile
 from math import inf
 from typing import NamedTuple
 
-from ...protocol.traces.trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Shed
+from ...protocol.ids import EventId
+from ...protocol.traces.trace import ITSELF, Bounded, Died, Kept, Notified, Operation, Shed
 
 
 class Moment(NamedTuple):

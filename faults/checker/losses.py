@@ -37,11 +37,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ...protocol.ids import EventId
 from ...protocol.traces.trace import (
     ITSELF,
     Bounded,
     Died,
-    EventId,
     Kept,
     Notified,
     Operation,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ...protocol.ids import EventId
 from ...protocol.traces.trace import (
     ITSELF,
     Adv,
@@ -22,7 +23,6 @@ from ...protocol.traces.trace import (
     Bounded,
     Confirmed,
     Died,
-    EventId,
     Kept,
     Life,
     LossTold,

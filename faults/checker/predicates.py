@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from ...protocol.ids import EventId
 from ...protocol.traces.trace import (
     Adv,
     Advertised,
-    EventId,
     Life,
     LossTold,
     Notified,

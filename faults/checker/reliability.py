@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...protocol.traces.trace import Cancelled, EventId, Life, LossTold, Trace
+from ...protocol.ids import EventId
+from ...protocol.traces.trace import Cancelled, Life, LossTold, Trace
 from .columns import NEVER, Bools, Columns, Ints, columns_of, when
 from .conditions import RULES, Rule
 from .verdict import EXAMPLES_MAX, Finding, Verdict, Violation

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...protocol.traces.trace import EventId, Registered, Trace, describe
+from ...protocol.ids import EventId
+from ...protocol.traces.trace import Registered, Trace, describe
 
 HOLDS: Final = "holds"
 VIOLATED: Final = "violated"

@@ -19,8 +19,8 @@ from ...actors.pictures.spacetime import Diagram, svg_of
 from ...actors.pictures.spacetime_page import page_of
 from ...protocol import checks
 from ...protocol.errors import InputError
-from ...protocol.ids import ClientId
-from ...protocol.traces.trace import EventId, LossTold, Notified, Published, Registered, Trace
+from ...protocol.ids import ClientId, EventId
+from ...protocol.traces.trace import LossTold, Notified, Published, Registered, Trace
 from ..checker.verdict import Verdict
 from .finding import Finding, find, passed_over
 from .journey import Journey, with_timeline

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from ...protocol.ids import GROUP, BrokerId, ClientId, Link
-from ...protocol.traces.trace import EventId
+from ...protocol.ids import GROUP, BrokerId, ClientId, EventId, Link
 
 Process: TypeAlias = BrokerId | ClientId
 

@@ -20,12 +20,12 @@ from ...broker import Broker
 from ...broker.pipeline import Call, Pipeline
 from ...protocol.batch import EventBatch
 from ...protocol.effects import Deliver, Multicast, Received, Send
-from ...protocol.ids import GROUP, BrokerId, ClientId, Link
+from ...protocol.ids import GROUP, BrokerId, ClientId, EventId, Link
 from ...protocol.layers import Inward, RoundBegan
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import Cancel, Detach, Directed, Events, Numbered, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS
-from ...protocol.traces.trace import Cancelled, EventId, LossTold, Notified, Published, Registered, Trace
+from ...protocol.traces.trace import Cancelled, LossTold, Notified, Published, Registered, Trace
 from ...protocol.values import Value
 from ...recovery.membership.structure import Survey, above_each, in_views
 from ...recovery.replay.replay import Replay

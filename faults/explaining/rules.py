@@ -16,9 +16,8 @@ from ...broker.admission import Admitting
 from ...broker.pipeline import Call
 from ...broker.shaping import Shaping
 from ...protocol.effects import Deliver, Multicast, Received, Send
-from ...protocol.ids import GROUP, ClientId, Link
+from ...protocol.ids import GROUP, ClientId, EventId, Link
 from ...protocol.messages.pubsub import Events
-from ...protocol.traces.trace import EventId
 from ...recovery.durability.numbered_links import CrashRecover
 from ...recovery.membership.tree import HealingBroker
 from ...recovery.membership.views import HealingViews

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ...protocol.ids import ClientId
+from ...protocol.ids import ClientId, EventId
 from ...protocol.scenarios.scenario import Scenario
-from ...protocol.traces.trace import EventId
 from ...simulator.run import prepare, run_prepared
 from ..checker.reliability import judge
 from .explain import Explanation, Ran, explain

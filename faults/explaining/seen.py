@@ -17,8 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, TypedDict
 
-from ...protocol.ids import BrokerId, ClientId, Link
-from ...protocol.traces.trace import EventId
+from ...protocol.ids import BrokerId, ClientId, EventId, Link
 from .clocks import Alignment, align
 from .explain import Explanation
 from .finding import Finding

@@ -12,14 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ...protocol.ids import ClientId
+from ...protocol.ids import ClientId, EventId
 from ...protocol.traces.trace import (
     ITSELF,
     Answered,
     Cancelled,
     Confirmed,
     Died,
-    EventId,
     Kept,
     Registered,
     Shed,

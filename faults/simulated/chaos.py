@@ -15,9 +15,8 @@ from typing import Unpack
 
 from ...broker import Broker
 from ...protocol.errors import ProcessLost
-from ...protocol.ids import ClientId
+from ...protocol.ids import ClientId, EventId
 from ...protocol.messages.recovery import Recovery
-from ...protocol.traces.trace import EventId
 from ...simulator.processes import begin_sharing
 from ..chaos_run import ChaosRun
 from ..explaining.explain import Explanation, Ran, explain

@@ -32,7 +32,8 @@ from ...faults.checker.reliability import explain_violation
 from ...faults.checker.verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
-from ...protocol.traces.trace import EventId, Life, Trace, placed_lives
+from ...protocol.ids import EventId
+from ...protocol.traces.trace import Life, Trace, placed_lives
 from ..spark.frames import checked
 from .trace_files import (
     WINDOWS,

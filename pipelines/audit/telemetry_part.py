@@ -26,8 +26,7 @@ from ...faults.explaining.seen import (
     explain_seen,
 )
 from ...protocol.errors import InputError
-from ...protocol.ids import BrokerId, ClientId
-from ...protocol.traces.trace import EventId
+from ...protocol.ids import BrokerId, ClientId, EventId
 
 SAMPLE_ROWS: Final = 20_000
 TRANSFERS_MAX: Final = 20_000

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from ...actors.telemetry.reading import reading
 from ...protocol.errors import InputError
-from ...protocol.ids import ClientId
-from ...protocol.traces.trace import EventId, Trace
+from ...protocol.ids import ClientId, EventId
+from ...protocol.traces.trace import Trace
 from .trace_files import TABLES, check_folder, check_rows, load_trace, operations_from, read_table
 
 WHOLE_ROWS_MAX: Final = 100_000

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..batch import EventBatch, batch_of
 from ..features import NONE, Features
-from ..ids import BrokerId, ClientId
+from ..ids import BrokerId, ClientId, EventId
 from ..messages.pubsub import Lost
-from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Published, Shed, Trace
+from .trace import ITSELF, Bounded, Died, Kept, Notified, Published, Shed, Trace
 
 
 class Account(Trace):

@@ -28,8 +28,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-EventId: TypeAlias = tuple[str, int]
-"""(publisher, sequence)."""
+from ..ids import EventId
 
 
 class Published(NamedTuple):

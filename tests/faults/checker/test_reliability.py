@@ -12,10 +12,10 @@ from rayvous.faults.checker.mutants import MUTANTS, REFUSED
 from rayvous.faults.checker.reliability import judge, judge_by_formulas
 from rayvous.faults.checker.verdict import EXAMPLES_MAX, Verdict, total
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.ids import EventId
 from rayvous.protocol.traces.trace import (
     Answered,
     Confirmed,
-    EventId,
     Notified,
     Operation,
     Published,
