@@ -70,7 +70,9 @@ class GroupActor:
     def __init__(self, network: str, config: GroupConfig) -> None:
         self._network, self._config = network, config
         self._beginning: asyncio.Task[None] | None = None
-        self._events: dict[EventId, tuple[EventBatch, int]] = {}  # those that are not done
+        self._events: dict[
+            EventId, tuple[EventBatch, int, int]
+        ] = {}  # those that are not done: row of a batch, bytes
         self._bytes = 0  # of these
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
@@ -283,7 +285,7 @@ class GroupActor:
         """Make an event a dead letter, and then store that it is done."""
         letter = self._machine.given_up[0]
         event = letter.publisher, letter.sequence
-        batch, row = self._events[event]
+        batch, row, _ = self._events[event]
         (said,) = batch.take(np.array([row])).events()
         await asyncio.to_thread(self._subscriber.give_up, *event, said, letter.reason)
         self._machine.given_up.popleft()
@@ -312,22 +314,21 @@ class GroupActor:
     def _take_in(self) -> None:
         machine = self._machine
         while not self._over and self._has_room and (arrival := self._subscriber.take()):
-            batch, rows = arrival.batch.take(arrival.rows), len(arrival.rows)
-            keys = keys_of(batch, self._config.group_key)
-            for row in range(rows):
+            batch = arrival.batch.take(arrival.rows)
+            nbytes = batch.nbytes // max(1, len(batch))  # of each: measured once for all
+            for row, key in enumerate(keys_of(batch, self._config.group_key)):
                 event = batch.identity(row)
-                if machine.take(*event, keys[row]):
-                    self._events[event] = batch, row
-                    self._bytes += batch.nbytes // rows
+                if machine.take(*event, key):
+                    self._events[event] = batch, row, nbytes
+                    self._bytes += nbytes
 
     @property
     def _has_room(self) -> bool:
         return self._machine.outstanding < WINDOW_MAX and self._bytes < WINDOW_BYTES_MAX
 
     def _let_go(self, event: EventId) -> None:
-        batch, _ = self._events.pop(event, (None, 0))
-        if batch is not None:
-            self._bytes -= batch.nbytes // len(batch)
+        _, _, nbytes = self._events.pop(event, (None, 0, 0))
+        self._bytes -= nbytes
 
     def _tell(self) -> None:
         """Wake all polls."""
@@ -341,7 +342,7 @@ class GroupActor:
 
     def _portion(self, given: Sequence[Given], withdrawn: Sequence[EventId]) -> Portion:
         found = [self._events[each.publisher, each.sequence] for each in given]
-        batch = concat([batch.take(np.array([row])) for batch, row in found]) if found else None
+        batch = concat([batch.take(np.array([row])) for batch, row, _ in found]) if found else None
         return Portion(batch, tuple(each.deliveries for each in given), tuple(withdrawn))
 
     async def _store(self) -> None:
