@@ -72,6 +72,11 @@ class DurableStatus:
     selectors: tuple[str, ...] = ()
 
 
+def by_backlog(durables: Iterable[DurableStatus]) -> list[DurableStatus]:
+    """Return them in order: those first whose events have waited longest, then by name."""
+    return sorted(durables, key=lambda one: (-one.seconds, -one.events, one.name))
+
+
 def furthest_behind(durables: Iterable[DurableStatus]) -> tuple[DurableStatus, ...]:
-    """Return the first `SHOWN_MAX` of them: those first whose events have waited longest, then by name."""
-    return tuple(sorted(durables, key=lambda one: (-one.seconds, -one.events, one.name))[:SHOWN_MAX])
+    """Return the first `SHOWN_MAX` of them in that order."""
+    return tuple(by_backlog(durables)[:SHOWN_MAX])

@@ -17,7 +17,7 @@ from typing import Final
 import ray
 
 from ...protocol import checks
-from ...protocol.durables import DurableStatus
+from ...protocol.durables import DurableStatus, by_backlog
 from ...protocol.errors import InputError
 from ...protocol.groups import subscriber_of
 from ...protocol.ids import ClientId
@@ -73,7 +73,7 @@ class Durables:
         for name, at in seen.items():
             known = held.get(name, DurableStatus(name, None, False, None))
             held[name] = replace(known, away_seconds=max(0.0, now - at))
-        return sorted(held.values(), key=lambda one: (-one.seconds, -one.events, one.name))
+        return by_backlog(held.values())
 
     def end_durable(self, name: ClientId) -> None:
         """End a durable subscriber for good: its subscriptions are cancelled, and its position is deleted.
