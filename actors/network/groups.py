@@ -11,18 +11,16 @@ What they do stands in `actors/groups`; this names it (`protocol.groups.ACTOR`).
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import ray
-from ray.exceptions import RayError
 
 from ...protocol.errors import InputError
 from ...protocol.groups import ACTOR, GroupConfig
 from ...routing.schemes.own import own
 from ..host.errors import broker_errors
 from .directory import Directory, group_name
-from .lasting_actors import actors_of
+from .lasting_actors import actors_of, close_actors
 from .launching import actor
 
 if TYPE_CHECKING:
@@ -102,14 +100,6 @@ class Groups:
 
 def end_groups(directory: Directory) -> None:
     """End the groups of a network; their subscriptions stay in its stores."""
-    if not directory.features.heals:
-        return
-    actors = []
-    with suppress(RayError):  # they notice that the network is gone
-        actors = [*actors_of(directory.name, "group").values()]
-    calls = [each.finish.options(max_task_retries=0).remote("close") for each in actors]
-    if calls:
-        with suppress(RayError):
-            ray.wait(calls, num_returns=len(calls), timeout=END_SECONDS)
-    for each in actors:
-        ray.kill(each)
+    close_actors(
+        directory, "group", lambda each: each.finish.options(max_task_retries=0).remote("close"), END_SECONDS
+    )

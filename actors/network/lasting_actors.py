@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import ray
+from ray import ObjectRef
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
-from .directory import NAMESPACE, kind_of, rendezvous_name
+from .directory import NAMESPACE, Directory, kind_of, rendezvous_name
 from .remains import parts_of
 
 
@@ -20,6 +22,22 @@ def actors_of(network: str, kind: str) -> dict[str, ActorHandle]:
             with suppress(ValueError):  # it has ended meanwhile
                 found[name] = ray.get_actor(name, namespace=NAMESPACE)
     return found
+
+
+def close_actors(
+    directory: Directory, kind: str, close: Callable[[ActorHandle], ObjectRef], seconds: float
+) -> None:
+    """End the actors of a kind of a network: each is told to close, has so many seconds for it, and is killed."""
+    actors = list[ActorHandle]()
+    if directory.features.heals:
+        with suppress(RayError):  # they notice that the network is gone
+            actors = [*actors_of(directory.name, kind).values()]
+    calls = [close(each) for each in actors]
+    if calls:
+        with suppress(RayError):
+            ray.wait(calls, num_returns=len(calls), timeout=seconds)
+    for each in actors:
+        ray.kill(each)
 
 
 def has_ended(network: str) -> bool:

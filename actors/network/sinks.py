@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import ray
 from ray import ObjectRef
 from ray.actor import ActorHandle, ActorMethod
-from ray.exceptions import GetTimeoutError, RayActorError, RayError
+from ray.exceptions import GetTimeoutError, RayError
 
 from ...protocol import checks
 from ...protocol.errors import InputError, RayvousError
@@ -32,7 +32,7 @@ from ...routing.language.questions import to_filter
 from ...routing.schemes.own import own
 from ..host.errors import broker_errors
 from .directory import Directory, sink_name
-from .lasting_actors import actors_of
+from .lasting_actors import actors_of, close_actors
 from .launching import actor
 
 if TYPE_CHECKING:
@@ -267,13 +267,6 @@ def _said(name: str, call: ObjectRef) -> SinkStatus:
 
 def end_sinks(directory: Directory) -> None:
     """End the sinks of a network: each writes and acknowledges what it has, if it can."""
-    actors = list[ActorHandle]()
-    if directory.features.heals:
-        with suppress(RayError):  # they notice that the network is gone
-            actors = [*actors_of(directory.name, "sink").values()]
-    calls = [_control(each.finish, max_task_retries=0).remote("close") for each in actors]
-    if calls:
-        with suppress(RayActorError, RayError):
-            ray.wait(calls, num_returns=len(calls), timeout=END_SECONDS)
-    for each in actors:
-        ray.kill(each)
+    close_actors(
+        directory, "sink", lambda each: _control(each.finish, max_task_retries=0).remote("close"), END_SECONDS
+    )
