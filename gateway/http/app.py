@@ -20,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from ...protocol import checks
 from ...protocol.errors import InputError, LimitReached, RayvousError
@@ -250,28 +250,26 @@ class Paths:
     async def acknowledge(self, request: Request) -> Response:
         """Acknowledge deliveries of a durable name."""
         async with await self._session(request) as session:
-            with ExitStack() as kept:
-                given = parse(await self._body(request, kept), "the body")
-            if not isinstance(given, dict) or given.keys() - {"alone"} != {"durable", "id"}:
-                raise InputError(
-                    "the body: it must be a JSON object with durable and id, and alone if wanted"
-                )
-            durable, id = checks.text("durable", given["durable"]), checks.text("id", given["id"])
+            durable, id, given = await self._delivery(request, "alone")
             await session.acknowledge(durable, id, alone=checks.flag("alone", given.get("alone", False)))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def refuse(self, request: Request) -> Response:
         """Refuse a delivery of a group."""
         async with await self._session(request) as session:
-            with ExitStack() as kept:
-                given = parse(await self._body(request, kept), "the body")
-            if not isinstance(given, dict) or given.keys() - {"seconds"} != {"durable", "id"}:
-                raise InputError(
-                    "the body: it must be a JSON object with durable and id, and seconds if wanted"
-                )
-            durable, id = checks.text("durable", given["durable"]), checks.text("id", given["id"])
+            durable, id, given = await self._delivery(request, "seconds")
             await session.refuse(durable, id, given.get("seconds", 0.0))
         return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _delivery(self, request: Request, option: str) -> tuple[str, str, dict[str, Any]]:
+        """Return the durable name and the id of the delivery that a body names, and the body with its option."""
+        with ExitStack() as kept:
+            given = parse(await self._body(request, kept), "the body")
+        if not isinstance(given, dict) or given.keys() - {option} != {"durable", "id"}:
+            raise InputError(
+                f"the body: it must be a JSON object with durable and id, and {option} if wanted"
+            )
+        return checks.text("durable", given["durable"]), checks.text("id", given["id"]), given
 
     async def unsubscribe(self, request: Request) -> Response:
         """End a durable name permanently."""

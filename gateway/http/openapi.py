@@ -170,41 +170,25 @@ def _subscribe() -> dict[str, object]:
 
 
 def _acknowledge() -> dict[str, object]:
-    schema = {
-        "type": "object",
-        "required": ["durable", "id"],
-        "additionalProperties": False,
-        "properties": {
-            "durable": {"type": "string"},
-            "id": {"type": "string"},
-            "alone": {
-                "type": "boolean",
-                "description": "Acknowledge only this one, and not those before it.",
-            },
-        },
-    }
-    return {
-        "summary": "Acknowledge what a durable name has had, up to an id",
-        "requestBody": {"required": True, "content": {JSON: {"schema": schema}}},
-        "responses": _answers(
-            {"204": "Written down."}, "400", "401", "403", "408", "409", "413", "429", "503"
-        ),
-    }
+    alone = {"type": "boolean", "description": "Acknowledge only this one, and not those before it."}
+    return _of_a_delivery("Acknowledge what a durable name has had, up to an id", {"alone": alone})
 
 
 def _refuse() -> dict[str, object]:
+    seconds = {"type": "number", "minimum": 0, "description": "When a worker gets it again."}
+    return _of_a_delivery("Refuse an event of a group: some worker gets it again", {"seconds": seconds})
+
+
+def _of_a_delivery(summary: str, options: dict[str, object]) -> dict[str, object]:
+    """Return the description of a request whose body names a delivery, with what it may say besides."""
     schema = {
         "type": "object",
         "required": ["durable", "id"],
         "additionalProperties": False,
-        "properties": {
-            "durable": {"type": "string"},
-            "id": {"type": "string"},
-            "seconds": {"type": "number", "minimum": 0, "description": "When a worker gets it again."},
-        },
+        "properties": {"durable": {"type": "string"}, "id": {"type": "string"}, **options},
     }
     return {
-        "summary": "Refuse an event of a group: some worker gets it again",
+        "summary": summary,
         "requestBody": {"required": True, "content": {JSON: {"schema": schema}}},
         "responses": _answers(
             {"204": "Written down."}, "400", "401", "403", "408", "409", "413", "429", "503"
