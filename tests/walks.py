@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -14,26 +14,40 @@ FOLDERS = ("routing/filters", "routing/matching")
 """Of these a walk names only the folder: which files match a filter depends on its kind, and on the kernel."""
 
 
+INSIDE = f"{ROOT}/"
+OUTSIDE = tuple(f"{ROOT}/{folder}/" for folder in NOT_CODE)
+
+
+def file_of(frame: FrameType) -> str | None:
+    """Return the file of the package whose code this is; None for any other code."""
+    path = frame.f_code.co_filename
+    return path.removeprefix(INSIDE) if path.startswith(INSIDE) and not path.startswith(OUTSIDE) else None
+
+
+@contextmanager
+def _calls_noted(note: Callable[[FrameType, str], None]) -> Iterator[None]:
+    """Note each call of a function of the package in the block, with its file."""
+
+    def see(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and (file := file_of(frame)) is not None:
+            note(frame, file)
+
+    before = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
 @contextmanager
 def files_entered() -> Iterator[list[str]]:
     """Yield a list that has, after the block, the files of the package that were entered in it, each once."""
     entered: dict[str, None] = {}
-    inside = f"{ROOT}/"
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        path = frame.f_code.co_filename
-        if event == "call" and path.startswith(inside) and not path.startswith(outside):
-            entered[path.removeprefix(inside)] = None
-
-    outside = tuple(f"{ROOT}/{folder}/" for folder in NOT_CODE)
     files: list[str] = []
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
+    with _calls_noted(lambda _, file: entered.setdefault(file)):
         yield files
-    finally:
-        sys.setprofile(before)
-        files += entered
+    files += entered
 
 
 class Entry(NamedTuple):
@@ -50,36 +64,26 @@ def entries_made() -> Iterator[list[Entry]]:
 
     A coroutine that goes on after waiting is not entered again.
     """
-    inside, outside = f"{ROOT}/", tuple(f"{ROOT}/{folder}/" for folder in NOT_CODE)
     frames: dict[FrameType, None] = {}
     entries: list[Entry] = []
 
     def caller_of(frame: FrameType | None) -> str:
-        while frame is not None and not frame.f_code.co_filename.startswith(inside):
+        while frame is not None and not frame.f_code.co_filename.startswith(INSIDE):
             frame = frame.f_back
-        return "" if frame is None else frame.f_code.co_filename.removeprefix(inside)
+        return "" if frame is None else frame.f_code.co_filename.removeprefix(INSIDE)
 
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        path = frame.f_code.co_filename
-        if (
-            event == "call"
-            and path.startswith(inside)
-            and not path.startswith(outside)
-            and frame not in frames
-        ):
-            frames[frame] = None
-            file, caller = path.removeprefix(inside), caller_of(frame.f_back)
-            if caller != file:
-                entries.append(Entry(caller, file, frame.f_code.co_qualname))
+    def note(frame: FrameType, file: str) -> None:
+        if frame in frames:
+            return
+        frames[frame] = None
+        caller = caller_of(frame.f_back)
+        if caller != file:
+            entries.append(Entry(caller, file, frame.f_code.co_qualname))
 
     made: list[Entry] = []
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
+    with _calls_noted(note):
         yield made
-    finally:
-        sys.setprofile(before)
-        made += entries
+    made += entries
 
 
 def steps_of(files: list[str]) -> list[str]:
