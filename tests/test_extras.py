@@ -134,12 +134,14 @@ def answered() -> dict[str, tuple[int, str, str]]:
     return dict(zip(pieces, json.loads(done.stdout), strict=True))
 
 
+@pytest.mark.slow
 def test_the_base_does_without_its_extras(answered: dict[str, tuple[int, str, str]]) -> None:
     status, out, err = answered["base"]
     assert status == 0, err
     assert out == "[('bob', 1)]\n"
 
 
+@pytest.mark.slow
 def test_what_needs_an_extra_names_it(answered: dict[str, tuple[int, str, str]]) -> None:
     status, out, err = answered["named"]
     assert status == 0, err
@@ -150,6 +152,7 @@ def test_what_needs_an_extra_names_it(answered: dict[str, tuple[int, str, str]])
     assert flights.endswith("is not installed: pip install 'rayvous[demo]'; or give --events FILE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", COMMAND_LINES)
 def test_the_command_line_without_extras(answered: dict[str, tuple[int, str, str]], line: str) -> None:
     wanted, said = COMMAND_LINES[line]

@@ -27,6 +27,7 @@ def test_ranges(subscribers):
     assert measured["refused"] < peaks["refused"] and measured["bottleneck_used"] > peaks["bottleneck_used"]
 
 
+@pytest.mark.slow
 def test_a_small_load_of_what_looks_like_flights(monkeypatch):
     monkeypatch.setattr(caution, "WARM_SECONDS", 65.0)  # 2,600 events of each carrier: a full sample
     dice = random.Random("flights")

@@ -22,6 +22,7 @@ def nothing_is_a_duplicate(self, client, batch, rows, *, accepted):
     return rows
 
 
+@pytest.mark.slow
 def test_a_failing_seed_is_shrunk_and_its_file_replays_it(monkeypatch, capsys):
     FaultPlan("one", (Crash(1.0, 0), Restart(2.0, 0)), 4.0).save("plan.json")
     with monkeypatch.context() as broken:

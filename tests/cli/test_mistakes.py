@@ -219,6 +219,7 @@ def noisily(*words: str, last: str = "pass") -> subprocess.CompletedProcess[str]
     return subprocess.run(script, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_what_ray_and_java_say_is_not_heard() -> None:
     quiet = noisily("selector", "a = 1", "--json")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, '{"done": 1}\n', "of ours\n")

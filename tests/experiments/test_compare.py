@@ -37,6 +37,7 @@ def test_every_scheme_delivers_and_none_is_below_the_bound(result):
     assert result["bound_multicast"] <= result["bound_links"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schemes", [["hybrid", "lbdd"], pytest.param(list(SCHEMES), marks=pytest.mark.slow)], ids=["few", "all"]
 )

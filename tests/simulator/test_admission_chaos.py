@@ -20,6 +20,7 @@ from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [7, 28])
 def test_who_has_published_nothing_that_is_advertised_does_not_move(seed):
     """A publisher none of whose events are advertised has never attached to a broker."""

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from draws import KINDS, seeds, slow
+from draws import KINDS, of_each_kind, seeds, slow
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Directed, Events, Gone
@@ -107,7 +107,7 @@ def test_rounds_of_subscribing_and_publishing(name, network, assert_promises):
         assert not outcome.traffic["multicast"].events
 
 
-@every_scheme
+@pytest.mark.parametrize("name", of_each_kind(NAMES))
 @pytest.mark.parametrize("seed", seeds(2))
 def test_clients_that_come_and_go_while_events_are_under_way(name, seed, assert_promises, restless_steps):
     watch = Watch()

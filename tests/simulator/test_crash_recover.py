@@ -266,6 +266,7 @@ def test_so_it_is_under_every_scheme(seed: int, scheme: str) -> None:
     mended(chaos(seed, scheme))
 
 
+@pytest.mark.slow
 def test_a_broker_that_acknowledges_before_it_commits_is_caught(
     monkeypatch: pytest.MonkeyPatch, scripted: type[Any]
 ) -> None:

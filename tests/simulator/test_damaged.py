@@ -33,11 +33,8 @@ MENDED_HEARTBEATS = 40.0
 
 QUICK = (
     ("hybrid", "tables"),
-    ("hierarchical+quench", "tables"),
     ("lbdd", "tables"),
-    ("hybrid", "numbers"),
     ("lbdd", "numbers"),
-    ("hybrid", "membership"),
     ("hypercube", "membership"),
     ("hybrid", "deduplicator"),
 )

@@ -57,6 +57,7 @@ class World:
         self.sound()
 
 
+@pytest.mark.slow
 @every_scheme
 def test_brokers_and_clusters_come_with_clients_and_go_while_events_flow(scheme, assert_healed):
     """Each one finds a parent by itself; a broker below one that leaves joins elsewhere first."""

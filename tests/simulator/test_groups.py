@@ -130,6 +130,7 @@ def test_a_case_has_groups_where_subscribers_are_durable_and_nothing_is_damaged(
     assert not any(groups_of(draw_sim_case(seed, stable=True, damage=True)) for seed in range(8))
 
 
+@pytest.mark.slow
 def test_a_run_of_chaos_is_not_sound_if_a_group_is_not(monkeypatch):
     monkeypatch.setattr(GroupRecord, "violations", lambda record, most: [f"given {most} times"])
     case = draw_sim_case(4, stable=True, brokers_max=4)

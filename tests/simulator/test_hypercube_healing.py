@@ -138,6 +138,7 @@ def test_a_join_costs_a_view_to_each_and_what_each_wants_to_one():
     assert after[MembershipView] <= 3 * 16 and after[Spread] <= 15 and sum(after.values()) < 16 * 5 + 7 * 16
 
 
+@pytest.mark.slow
 def test_what_is_too_much_to_hold_is_asked_for_again(monkeypatch, assert_healed):
     """A broker that cannot hold what comes from a later view asks for a round. Reference: promise 9."""
     monkeypatch.setattr(healing_views, "HELD_MAX", 1)

@@ -201,6 +201,7 @@ def test_a_cluster_moves_to_a_clearly_nearer_parent_and_then_stays():
     world.verify()
 
 
+@pytest.mark.slow
 def test_a_tree_that_is_good_enough_stays():
     tree = fixed({"A": None, "B": "A", "C": "B", "D": "A"}, {})
     world = World(tree, delay_of=lambda one, other: 0.08 if {one, other} == {2, 3} else 0.1)
@@ -302,6 +303,7 @@ def test_operated_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_m
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
+@pytest.mark.slow
 def test_with_stores_too_whoever_is_still_at_a_broker_that_left_is_waited_for() -> None:
     """Regression: the survey failed for a subscriber whose broker had left for good."""
     report = run_chaos(60, stable=True, operations=True, brokers_max=12)

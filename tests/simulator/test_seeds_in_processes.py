@@ -24,6 +24,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes as Linux does")
 def test_processes_end_with_the_one_that_started_them(tmp_path):
     script = tmp_path / "seeds.py"

@@ -105,6 +105,7 @@ def crash_everywhere(scripted: type[Any], scheme: str, every: int) -> int:
     return runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["hybrid", pytest.param("hierarchical", marks=pytest.mark.slow)])
 def test_a_crash_between_effects_leaves_no_trace_in_the_books(scheme: str, scripted: type[Any]) -> None:
     assert crash_everywhere(scripted, scheme, every=9) > 20

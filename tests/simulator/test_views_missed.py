@@ -50,6 +50,7 @@ def play(scheme, source, to, **options):
     return net
 
 
+@pytest.mark.slow
 @every_scheme
 @pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_was_lost_on_any_one_way_comes_again_and_nothing_twice(scheme, stable):

@@ -151,6 +151,7 @@ def with_little_retention(scheme):
     return run_chaos(12, brokers_max=10, scheme=scheme, stable=True, recovery=settings, **SHORT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["hypercube", "lbdd"])
 def test_chaos_in_which_more_is_forgotten_than_anybody_notices(scheme):
     report = with_little_retention(scheme)

@@ -206,6 +206,7 @@ def tls_in_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"RAY_TLS_{name}", str(path))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tls_in_ray")
 def test_silent_connections_of_tls_are_few_and_end_in_time() -> None:
     before = channels_alive()

@@ -131,6 +131,7 @@ def test_a_column_of_csv_is_of_the_first_kind_that_all_cells_can_be(
     assert got == values and [type(value) for value in got] == [type(value) for value in values]
 
 
+@pytest.mark.slow
 def test_a_kind_is_that_of_the_whole_file_and_not_of_its_first_block(tmp_path: Path) -> None:
     path = write(tmp_path / "e.csv", "a,b\n" + "1,1\n" * 400_000 + "1.5,x\n")
     batch = rv.read_events(path)

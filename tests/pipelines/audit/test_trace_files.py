@@ -116,6 +116,7 @@ def test_a_trace_comes_back(tmp_path):
     assert load_trace(folder).operations == [], "a trace is written over, whole"
 
 
+@pytest.mark.slow
 def test_of_any_run_the_verdict_is_the_same_when_it_comes_back(tmp_path):
     trace = run_chaos(3, brokers_max=4, seconds=4.0, keep_trace=True).trace
     for name in (None, "drop", "swap", "duplicate"):

@@ -271,6 +271,7 @@ def test_what_the_pictures_mark_is_what_killing_says(network):
     assert named("broker 99 speaks for cluster 3", graph) == "broker 99 speaks for cluster 3"
 
 
+@pytest.mark.slow
 def test_moments_lie_on_the_axis_of_the_rates(tmp_path, monkeypatch, figures, told):
     seen = {}
 

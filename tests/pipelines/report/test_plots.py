@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from draws import slow
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import StepPatch
 from matplotlib.text import Text
@@ -90,7 +91,8 @@ def test_ties_stand_as_one_bar():
 
 
 @pytest.mark.parametrize(
-    ("brokers", "rows"), [(0, 1), (1, 1), (12, 1), (60, 1), (61, 2), (100, 2), (120, 2), (1000, 1)]
+    ("brokers", "rows"),
+    [(0, 1), (1, 1), slow(12, 1), slow(60, 1), (61, 2), slow(100, 2), slow(120, 2), slow(1000, 1)],
 )
 def test_load_of_any_number_of_brokers(tmp_path, brokers, rows):
     loads = [random.Random(1).randrange(1000) for _ in range(brokers)]

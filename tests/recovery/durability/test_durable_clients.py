@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from draws import seeds
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
 from rayvous.protocol.layers import CameBack, Held, Inward, Released, Restored
@@ -64,7 +65,7 @@ class Alone:
         }
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, usual=20))
 def test_what_is_made_of_the_store_holds_the_same(seed):
     dice = random.Random(f"durable clients/{seed}")
     machine, lives, sequence = Alone(MemoryStore()), {}, 0

@@ -186,6 +186,7 @@ def intervals_of(width: float) -> tuple[list[Filter], EventBatch, MatchIndex]:
     return filters, load.batch(), reference
 
 
+@pytest.mark.slow
 @needs_native
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("width", "buckets"), [(0.25, 20), (0.5, 2)])
