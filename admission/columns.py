@@ -247,6 +247,8 @@ class FilterColumns:
         named = clause.domains
         for name, (domains, numbers) in self._columns.items():
             domain = named.get(name)
+            if domain is None and clause.computed:
+                domain = clause.implied(name)
             if domain is None:
                 codes &= (numbers == 0) * AROUND | (MEETS | INSIDE)
             else:

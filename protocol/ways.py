@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, product
 from math import prod
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -30,6 +30,7 @@ __all__ = [
     "Way",
     "array_at",
     "arrays_at",
+    "names_at",
 ]
 
 WAYS_MAX: Final = 65_536
@@ -175,13 +176,14 @@ def _choice(names: Iterable[str], options: Sequence[Part]) -> Choice:
 class NestedEvent(dict[str, Value]):
     """An event with arrays, or one that is all in its form: the attributes in columns, and the form."""
 
-    __slots__ = ("_arrays", "_parsed", "form")
+    __slots__ = ("_arrays", "_names", "_parsed", "form")
 
     def __init__(self, attributes: Mapping[str, Value], form: str, parsed: object = None) -> None:
         super().__init__(attributes)
         self.form = form
         self._parsed = parsed
         self._arrays: dict[str, Array | None] = {}
+        self._names: frozenset[str] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return NestedEvent, (dict(self), self.form)
@@ -219,6 +221,13 @@ class NestedEvent(dict[str, Value]):
     def ways(self) -> list[dict[str, Value]]:
         """All ways of the event, with all attributes; there may be very many."""
         return list(self.part(Names.every()).ways())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all its attributes, those inside arrays too."""
+        if self._names is None:
+            self._names = self.part(Names.every()).names
+        return self._names
 
     @property
     def is_whole(self) -> bool:
@@ -271,6 +280,13 @@ def array_at(event: Mapping[str, object], name: str) -> Array | None:
     if isinstance(event, Way):
         event = event.event
     return event.array(name) if isinstance(event, NestedEvent) else _single(event.get(name))
+
+
+def names_at(event: Mapping[str, object]) -> Collection[str]:
+    """Return the names of all attributes of an event, or of the event of which this is one of the ways."""
+    if isinstance(event, Way):
+        event = event.event
+    return event.names if isinstance(event, NestedEvent) else event.keys()
 
 
 def arrays_at(events: Iterable[Mapping[str, object]], name: str) -> list[Array | None]:

@@ -77,13 +77,23 @@ class Clause:
         theirs = other.domains
         for name, domain in self.constraints:
             its = theirs.get(name)
+            if its is None and other.computed:
+                its = other.implied(name)
             if its is None or not domain.covers(its):
                 return False
         for key, domain in self.computed:
             its = theirs.get(key)
-            if its is None or not domain.covers(its):
+            if its is None:
+                if not any(known.implies(held, key, domain) for known, held in other.computed):
+                    return False
+            elif not domain.covers(its):
                 return False
         return True
+
+    def implied(self, name: str) -> Domain | None:
+        """Return where its computed values leave an attribute; None if they say nothing about it."""
+        found = (key.implied(domain, name) for key, domain in self.computed)
+        return next((domain for domain in found if domain is not None), None)
 
     def intersect(self, other: Clause) -> Clause | None:
         """Return the clause that matches what both match, or None when that is known to be nothing."""
@@ -95,15 +105,23 @@ class Clause:
                 if domain.is_empty:
                     return None
             domains[name] = domain
-        return clause_of(domains)
+        both = clause_of(domains)
+        return None if both.computed and both._excludes(both) else both
 
     def disjoint(self, other: Clause) -> bool:
         """Return True only if no event matches both; exact except for patterns."""
         theirs = other.domains
-        return any(
+        if any(
             name in theirs and domain.intersect(theirs[name]).is_empty
             for name, domain in self.domains.items()
-        )
+        ):
+            return True
+        return bool(self.computed or other.computed) and (self._excludes(other) or other._excludes(self))
+
+    def _excludes(self, other: Clause) -> bool:
+        """Return True only if computed values leave an attribute where another clause does not want it."""
+        left = ((self.implied(name), domain) for name, domain in other.constraints)
+        return any(implied is not None and implied.intersect(domain).is_empty for implied, domain in left)
 
     def subtract(self, other: Clause) -> list[Clause]:
         """Return disjoint clauses that together match what this clause matches and `other` does not."""

@@ -64,6 +64,14 @@ class Computed(ABC):
         """Iterate over the attributes of which it sees one element of an array; of the others it sees all."""
         return self.names()
 
+    def implied(self, domain: Domain, name: str) -> Domain | None:
+        """Return where an attribute is if the value is in a domain; None if nothing follows."""
+        return None
+
+    def implies(self, domain: Domain, other: Computed, its: Domain) -> bool:
+        """Return True only if the value of `other` is in `its` wherever this value is in `domain`."""
+        return False
+
     @abstractmethod
     def value(self, event: Mapping[str, Value]) -> Value | None:
         """Return the value for an event; None where it has no value."""

@@ -27,7 +27,8 @@ from ...protocol.gathering import event_of
 from ...protocol.values import Value
 from ...protocol.ways import NestedEvent
 from ..language.patterns import parse_pattern
-from ..language.predicates import Predicate
+from ..language.predicates import And, Only, Predicate
+from ..language.relations import names_of
 from ..language.selectors import Dialect, parse_selector
 from .clauses import Clause, Event, Test, clause_of
 from .computed import key_text
@@ -189,9 +190,14 @@ def to_predicate(given: Predicate | str | Mapping[str, object], *, dialect: Dial
     )
 
 
-def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX, *, dialect: Dialect = "rayvous") -> Filter:
+def to_filter(
+    given: FilterLike, clauses_max: int = CLAUSES_MAX, *, dialect: Dialect = "rayvous", exact: bool = False
+) -> Filter:
     """Return the normal form of any description of a filter: `language.doubts.to_filter`, with no look for doubts."""
     whole_number("clauses_max", clauses_max, 1)
+    if exact:
+        condition = to_predicate(str(given) if isinstance(given, Filter) else given, dialect=dialect)
+        return normalize_predicate(And((condition, Only(tuple(names_of(condition))))), clauses_max)
     if isinstance(given, Filter):
         return given
     return normalize_predicate(to_predicate(given, dialect=dialect), clauses_max)

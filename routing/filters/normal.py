@@ -35,6 +35,7 @@ from .clauses import Clause, clause_of
 from .computed import Asked, Calculated, Key, order_of, universe
 from .domains import EVERYTHING, Domain
 from .networks import network_of
+from .only import OnlyNames
 from .strings import like_strings, strings_of
 
 CLAUSES_MAX: Final = 256
@@ -351,6 +352,8 @@ def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[Key, Domain]:
             return Calculated(expression), Domain.MISSING if wanted else _NUMBER
         case p.HasElement(name, literal):
             return Element(name, literal), Domain(booleans=frozenset((wanted,)))
+        case p.Only(names):
+            return OnlyNames(names), Domain(booleans=frozenset((wanted,)))
         case p.IsList(name, literals):
             return Whole(name), _in_group(Whole.domain(literals), "", wanted=wanted)
         case p.IsNull(name):

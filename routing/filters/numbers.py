@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -58,8 +58,12 @@ class Chosen:
 
     def arrays(self, name: str) -> list[Array | None]:
         """Return the whole array at a name of each chosen event; None where there is none."""
+        return arrays_at(self.events(), name)
+
+    def events(self) -> Iterator[Mapping[str, Value]]:
+        """Iterate over the chosen events."""
         events = self._batch.seen()  # those of a batch of ways know the arrays, which columns do not
-        return arrays_at(map(events.__getitem__, self._rows), name)
+        return map(events.__getitem__, self._rows)
 
     def present(self, column: Column) -> Mask:
         """Return the mask of the events that have a value in a column."""

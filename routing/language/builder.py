@@ -223,6 +223,10 @@ def builder(*, strict: bool) -> Transformer[Token, p.Predicate]:
         def size(self, word: Token, part: Part) -> Part:
             return Part(_made(word, Size, _array(part)), word)
 
+        def only(self, word: Token, *names: Part | None) -> Part:
+            found = [part.says.name for part in names if part is not None]  # type: ignore[union-attr]  # a name
+            return Part(_made(word, p.Only, tuple(found)), word)
+
         def name(self, token: Token) -> Part:
             if not strict and token.type == "ESCAPE":
                 at(token, "ESCAPE is reserved in JMS: put it in double quotes")

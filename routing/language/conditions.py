@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.batch import check_name
+from ...protocol.batch import ATTRIBUTES_MAX, check_name
 from ...protocol.checks import shown
 from ...protocol.errors import EventError, FilterTooComplex, NoTruthValue, SelectorError
 from ...protocol.values import Value
@@ -258,6 +258,22 @@ class IsList(Predicate):
         literals = tuple(map(_element, self.literals))
         _set(self, "literals", literals)
         _set(self, "groups", tuple(GROUPS[type(literal)] for literal in literals))
+
+
+@dataclass(frozen=True, slots=True)
+class Only(Predicate):
+    """``ONLY (names)``: the event has no other attribute; true or false, never unknown.
+
+    An event with arrays has the attributes of all their elements.
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        names = tuple(sorted(set(map(_attribute_name, self.names))))
+        if len(names) > ATTRIBUTES_MAX:
+            raise FilterTooComplex(f"ONLY with {len(names)} attributes, the limit is {ATTRIBUTES_MAX}")
+        _set(self, "names", names)
 
 
 @dataclass(frozen=True, slots=True)

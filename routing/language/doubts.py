@@ -85,6 +85,7 @@ def to_filter(
     *,
     dialect: Dialect = "rayvous",
     strict: bool = False,
+    exact: bool = False,
     advertised: Iterable[FilterLike] | None = None,
 ) -> Filter:
     """Return the normal form of any description of a filter.
@@ -99,6 +100,9 @@ def to_filter(
         ``"rayvous"``.
     strict
         Whether to reject a filter that is valid but doubtful: for example one that no event can match.
+    exact
+        Whether an event with an attribute that the filter does not name fails to match, as in paper 3's definition
+        4: the condition ``ONLY (names)`` in addition, of all names in the filter as it was written.
     advertised
         What publishers advertise, if that is known, for the doubts of `strict`.
 
@@ -111,7 +115,7 @@ def to_filter(
     """
     if strict and (found := doubts_about(given, dialect=dialect, advertised=advertised)):
         raise SelectorError("; ".join(found))
-    return filter_of(given, clauses_max, dialect=dialect)
+    return filter_of(given, clauses_max, dialect=dialect, exact=exact)
 
 
 def doubts_to_tell(text: str, normal: Filter | None = None) -> tuple[str, ...]:

@@ -17,11 +17,11 @@ Source: JMS 1.1, section 3.8.1.2.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from ...protocol.values import NULL, Timestamp, Value, is_null, normalize
-from ...protocol.ways import Names, NestedEvent
+from ...protocol.ways import Names, NestedEvent, names_at
 from .cases import in_lower_case
 from .cesql_values import result_of
 from .conditions import (
@@ -44,6 +44,7 @@ from .conditions import (
     IsTruth,
     Like,
     Not,
+    Only,
     Or,
     Predicate,
     Prefix,
@@ -83,6 +84,7 @@ __all__ = [
     "IsTruth",
     "Like",
     "Not",
+    "Only",
     "Or",
     "Predicate",
     "Prefix",
@@ -143,6 +145,8 @@ def evaluate(predicate: Predicate, event: Mapping[str, object]) -> Truth:
             return result_of(node, event)
         case HasElement() | IsList():
             return holds_for(predicate, event)
+        case Only(names):
+            return _has_only(names, event)
         case Compare(attribute, op, literal):
             value = _value(event, attribute)
             return OPERATORS[op](value, literal) if _comparable(value, literal) else None
@@ -206,6 +210,11 @@ def _related(left: Expression, op: str, right: Expression, event: Mapping[str, o
     return OPERATORS[op](one, other)
 
 
+def _has_only(names: Collection[str], event: Mapping[str, Any]) -> bool:
+    others = [name for name in names_at(event) if name not in names]
+    return all(name in event and normalize(event[name]) is None for name in others)
+
+
 def _value(event: Mapping[str, Any], attribute: str) -> Value | None:
     value = event.get(attribute)
     return value if type(value) in (str, int, bool, Timestamp) else normalize(value)
@@ -252,6 +261,8 @@ def _compiled(predicate: Predicate) -> Test:
             return lambda event: result_of(node, event)
         case HasElement() | IsList():
             return lambda event: holds_for(predicate, event)
+        case Only(names):
+            return lambda event: _has_only(names, event)
         case IsNull(attribute):
             return lambda event: (value := event.get(attribute)) is None or value is NULL or value != value
         case IsMissing(attribute):

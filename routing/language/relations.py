@@ -38,6 +38,7 @@ from .conditions import (
     IsNull,
     IsTruth,
     Not,
+    Only,
     Or,
     Predicate,
     Relation,
@@ -167,6 +168,8 @@ def names_of(predicate: Predicate) -> Iterable[str]:
             found = expression.names()
         case CloudSql(node):
             found = names_in(node)
+        case Only(names):
+            return names
         case Constant():
             return ()
         case _:
@@ -189,7 +192,9 @@ def two_valued(predicate: Predicate, *, positive: bool | None = True) -> Predica
             return Or(tuple(two_valued(term, positive=positive) for term in terms))
         case IsTruth(term, value):
             return IsTruth(two_valued(term, positive=None), value)
-        case Constant() | IsNull() | IsMissing() | Undefined() | CloudSql() | HasElement() | IsList():
+        case (
+            Constant() | IsNull() | IsMissing() | Undefined() | CloudSql() | HasElement() | IsList() | Only()
+        ):
             return predicate
     if positive:
         return predicate

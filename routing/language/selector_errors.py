@@ -31,6 +31,7 @@ _ALSO_NAMES: Final = frozenset(
         "LOWER",
         "MISSING",
         "NONE",
+        "ONLY",
         "PREFIX",
         "SIZE",
         "SUFFIX",
@@ -146,14 +147,16 @@ def _shown(token: Token) -> str:
 def _in_words(expected: Collection[str]) -> str:
     kinds = set(expected) - {"FACTOR"}
     words: list[str] = []
-    if kinds & {"RPAR", "$END"} and "COMMA" not in kinds:
+    if kinds & {"RPAR", "$END"} and kinds.isdisjoint(("COMMA", "NAME")):
         kinds |= {
             "AND",
             "OR",
         }  # the parser had already reduced the condition when it found the unexpected token
     if "NAME" in kinds:
         # Where a name is possible, so are the words that are reserved only elsewhere; NOT begins conditions only.
-        words.append("a condition" if "NOT" in kinds else "a value")
+        words.append(
+            "a condition" if "NOT" in kinds else "a value" if "STRING" in kinds else "an attribute's name"
+        )
         kinds -= _VALUES | _ALSO_NAMES | {"NAME", "QUOTED", "LPAR", "NOT"}
     kinds.discard("SIGN")
     if "COMPARISON" in kinds and "BETWEEN" in kinds:

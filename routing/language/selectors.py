@@ -57,6 +57,7 @@ _SOFT_KEYWORDS: Final = frozenset(
         "LOWER",
         "MISSING",
         "NONE",
+        "ONLY",
         "SIZE",
         "TIMESTAMP",
         "UNKNOWN",

@@ -134,3 +134,10 @@ def test_what_comes_from_the_subscribers_side_does_not_count() -> None:
     dag.add(to_filter("x > 3"), 8, 2)
     assert demand(dag, to_filter("x > 3"), "paper", without=[7]).rate_max == 2
     assert demand(dag, to_filter("x > 5"), "tight", without=[8, 99]).rate_max == 5
+
+
+def test_who_advertises_no_other_attributes_has_nothing_for_a_filter_of_them() -> None:
+    adverts = ("x > 0 AND ONLY (x)", 9), ("y = 1 AND ONLY (x, y)", 2)
+    assert rates("tight", "y > 0", *adverts) == (2, 2)
+    assert rates("paper", "x > 0 AND ONLY (x)", *adverts) == (9, 9)
+    assert rates("paper", "ONLY (z)", *adverts) == (0, 0)

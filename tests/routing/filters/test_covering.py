@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from draws import seeds
+from rayvous.protocol.batch import batch_of
 from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.filters.clauses import Clause, clause_of
 from rayvous.routing.filters.covering import STEPS_MAX, covers, intersects, merge
@@ -197,3 +198,73 @@ def test_patterns_in_either_case_cover_those_in_one(f: str, g: str, expected: bo
     assert covers(to_filter(f), to_filter(g)) is expected
     assert intersects(to_filter(f), to_filter(g))
     assert not intersects(to_filter("x ILIKE 'jf%'"), to_filter("x ILIKE 'LG%'"))
+
+
+LIMITS = ("", "x", "y", "xy", "xyz")
+WIDER = [event | extra for event in EVENTS[::7] for extra in ({}, {"z": 1}, {"v": NULL})]
+
+
+@pytest.mark.parametrize("seed", seeds(6, quick=2, usual=4))
+def test_exact_filters_cover_meet_and_merge_as_their_events_do(seed: int) -> None:
+    """Reference: paper 3, definition 4: an event with an attribute that the filter does not name does not match."""
+    rng = random.Random(seed)
+    covered = apart = 0
+    for _ in range(30):
+        pair = [_filter(rng, 2) for _ in "fg"]
+        kept = [rng.choice([None, *LIMITS]) for _ in pair]
+        f, g = (
+            each if names is None else Filter(tuple(filter(None, (_within(c, names) for c in each.clauses))))
+            for each, names in zip(pair, kept, strict=True)
+        )
+        for item, plain, names in zip((f, g), pair, kept, strict=True):
+            matched = [item.matches(event) for event in WIDER]
+            assert matched == [
+                plain.matches(event) and (names is None or set(event) <= set(names)) for event in WIDER
+            ]
+            assert item.evaluate_batch(batch_of(WIDER)).tolist() == matched
+            assert to_filter(str(item)) == union_of(item.clauses)
+            assert covers(plain, item)
+        in_f, in_g = ([item.matches(event) for event in WIDER] for item in (f, g))
+        pairs = list(zip(in_f, in_g, strict=True))
+        if covers(f, g):
+            covered += any(in_g)
+            assert all(mine for mine, its in pairs if its), f"{f}   ---   {g}"
+        if not intersects(f, g):
+            apart += any(in_f) and any(in_g)
+            assert not any(mine and its for mine, its in pairs), f"{f}   ---   {g}"
+        both = merge(f, g)
+        assert both is not None
+        assert [both.matches(event) for event in WIDER] == [mine or its for mine, its in pairs]
+    assert covered and apart
+
+
+def _within(clause: Clause, names: str) -> Clause | None:
+    return clause.intersect(to_filter(f"ONLY ({', '.join(names)})").clauses[0])
+
+
+@pytest.mark.parametrize(
+    ("f", "g", "expected"),
+    [
+        ("x > 1", "x > 2 AND ONLY (x)", True),
+        ("x > 1 AND ONLY (x)", "x > 2", False),
+        ("x > 1 AND ONLY (x, y)", "x > 2 AND ONLY (x)", True),
+        ("x > 1 AND ONLY (x)", "x > 2 AND ONLY (x, y)", False),
+        ("y IS MISSING", "x > 2 AND ONLY (x)", True),
+        ("y IS NULL AND ONLY (x, y)", "ONLY (x)", True),
+        ("NOT ONLY (x)", "NOT ONLY (x, y)", True),
+        ("NOT ONLY (x, y)", "NOT ONLY (x)", False),
+    ],
+)
+def test_exact_filters_by_example(f: str, g: str, expected: bool) -> None:
+    assert covers(to_filter(f), to_filter(g)) is expected
+
+
+def test_what_is_exact_merges_only_with_what_is_exact_alike() -> None:
+    merged = merge(to_filter("x < 1", exact=True), to_filter("x >= 1", exact=True))
+    assert str(merged) == "(x < 0 OR x >= 0) AND ONLY (x)"
+    for other in ("x >= 1", "x >= 1 AND ONLY (x, y)"):
+        both = merge(to_filter("x < 1", exact=True), to_filter(other))
+        assert both is not None and len(both.clauses) == 2
+    assert not intersects(to_filter("x = 1", exact=True), to_filter("y = 1"))
+    assert to_filter("x = 1", exact=True) == to_filter(to_filter("x = 1"), exact=True)
+    assert to_filter("x = 1 AND y = 2 AND ONLY (x)") == to_filter("FALSE")

@@ -153,6 +153,7 @@ computed_leaves = st.one_of(
     st.builds(p.HasElement, names, values),
     st.builds(p.IsList, names, st.lists(values, max_size=1).map(tuple)),
     st.builds(_related, OPS, names.map(Size), expressions),
+    st.builds(p.Only, st.lists(names, max_size=3).map(tuple)),
 )
 leaves = st.one_of(
     plain_leaves,

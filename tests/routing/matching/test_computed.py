@@ -22,6 +22,7 @@ from rayvous.routing.matching.table import RoutingTable
 PARTS = (
     "price * quantity > {n}", "bid >= ask", "bid - ask < {n}", "NOT (price + {n} > bid)", "price = bid",
     "price > {n}", "sym = 'A'", "sym <> name", "quantity IS NOT NULL", "price / quantity IS NULL",
+    "ONLY (price, quantity, sym, name)", "NOT ONLY (sym, name, bid, ask)",
 )  # fmt: skip
 
 

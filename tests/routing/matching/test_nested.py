@@ -41,6 +41,8 @@ LEAVES = [
     "b <> 2 AND a.c = 1",
     "b < t",
     "a.c IS MISSING",
+    "ONLY (a, a.b, b)",
+    "NOT ONLY (b, t)",
 ]
 SELECTORS = st.lists(st.sampled_from(LEAVES), min_size=1, max_size=3).flatmap(
     lambda leaves: st.sampled_from([" AND ", " OR ", " AND NOT "]).map(lambda word: word.join(leaves))
