@@ -40,8 +40,9 @@ from .sessions import DeliveryBatch
 PIECE_BYTES: Final = 64 * 1024
 CALL_BYTES_MAX: Final = 2 * 1024 * 1024
 
-METHODS: Final = frozenset({"end_session", "host_beat", "poll", "quiet", "receive", "request"})
-"""The methods that are called this way: those that carry events, and those that must not overtake them."""
+METHODS: Final = frozenset({"end_session", "host_beat", "poll", "quiet", "receive", "request", "survey"})
+"""The methods that are called this way: those that carry events, those that must not overtake them, and the questions
+of who waits for a network to come to rest."""
 
 AT_ONCE: Final = frozenset({"poll", "receive", "request"})
 """The methods that begin at once, and may end at once; see `Incoming`."""

@@ -28,6 +28,7 @@ from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.payloads import Bytes, Outcome, Payload
 from ...protocol.messages.pubsub import Events, Numbered
+from ...protocol.queries import Said
 from ..answers import answered
 from ..channels.lanes import Lane
 from ..channels.pool import Channels
@@ -295,12 +296,6 @@ class HostHandle:
         """Ask for what tells the machine of the host from others; "" if that is unknown."""
         return self._call("machine")
 
-    def quiet(self, deliveries: bool = True) -> Answer[int]:
-        """Wait until nothing waits to leave; the answer is how many messages the host has handled."""
-        if self._way is None or not self._way.opened:
-            return self._call("quiet", deliveries)
-        return self._post(lambda: packed(("quiet", (deliveries,))), lambda: self._call("quiet", deliveries))
-
     def describe(self) -> ObjectRef[dict[BrokerId, dict[str, int]]]:
         """Ask for the sizes of the state of each broker."""
         return self._call("describe")
@@ -320,6 +315,21 @@ class HostHandle:
     def ask(self, question: Question, *arguments: Any) -> ObjectRef[Any]:
         """Ask a question that is put to every host of a network alike, by its name; see `BrokerHost`."""
         return self._call(question, *arguments)
+
+    # Questions of who waits for a network; they go by the channel if one is open, and none is opened for them.
+
+    def quiet(self, deliveries: bool = True) -> Answer[int]:
+        """Wait until nothing waits to leave; the answer is how many messages the host has handled."""
+        return self._ask_straight("quiet", deliveries)
+
+    def survey(self) -> Answer[dict[BrokerId, Said]]:
+        """Ask for the place of each broker, in a network that heals."""
+        return self._ask_straight("survey")
+
+    def _ask_straight(self, question: Question, *arguments: object) -> Answer[T]:
+        if self._way is None or not self._way.opened:
+            return self._call(question, *arguments)
+        return self._post(lambda: packed((question, arguments)), lambda: self._call(question, *arguments))
 
     # Brokers that leave.
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ray.exceptions import GetTimeoutError, RayActorError
 
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
 from ...recovery.membership.structure import Survey, in_views, problems
 from ..host.errors import broker_errors
-from ..host.handle import waited
+from ..host.handle import Answer, HostHandle, waited
 
 if TYPE_CHECKING:
     from ..clients.attaching import Attaching
     from .hosts import Hosts
+
+T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.05
 """The interval between two checks whether the network has converged."""
@@ -36,7 +41,7 @@ class Convergence:
 
     def problems(self) -> list[str]:
         """Return why the living brokers are not one settled tree, and which clients must still move."""
-        return self.problems_by(self._hosts.survey())
+        return self.problems_by(self._survey())
 
     def problems_by(self, survey: Survey) -> list[str]:
         """Return the problems that a survey shows, and which clients must still move."""
@@ -61,9 +66,14 @@ class Convergence:
             If they are not within the timeout; the message says what is missing.
         """
         checks.seconds("timeout_seconds", timeout_seconds)
-        assert self._hosts.features.heals or self._hosts.survey()
+        started = time.monotonic()
+        self._converged_survey(timeout_seconds)
+        return time.monotonic() - started
+
+    def _converged_survey(self, timeout_seconds: float) -> Survey:
+        """Wait until the living brokers are one settled tree, and return the survey that shows it."""
         started, name = time.monotonic(), self._hosts.name
-        while found := self.problems():
+        while found := self.problems_by(survey := self._survey()):
             if time.monotonic() - started > timeout_seconds:
                 raise BrokerUnavailable(
                     f"network {name!r} has not converged within {timeout_seconds} s: {'; '.join(found[:5])}"
@@ -71,7 +81,7 @@ class Convergence:
             self._attached.process.run(asyncio.sleep(POLL_SECONDS))
         if self._hosts.timeline and not self._hosts.timeline[-1][1].startswith(HEALED):
             self._hosts.tell(f"{HEALED}: the living are one settled network")
-        return time.monotonic() - started
+        return survey
 
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
         """Wait until everything published so far has arrived everywhere it must.
@@ -111,25 +121,45 @@ class Convergence:
                 )
 
     def _quiet(self, deliveries: bool, seconds: float) -> list[int]:
-        """Wait until each host has nothing to send; return how many messages each has handled.
-
-        A host that nobody replaces is asked over the channel of this process, which takes a tenth of a call of Ray.
-        """
-        hosts = self._hosts
-        if hosts.features.outlives_processes:
-            return hosts.ask("quiet", deliveries, timeout_seconds=seconds)
-        hosts.require_open()
+        """Wait until each host has nothing to send; return how many messages each has handled."""
         until = time.monotonic() + seconds
-        with broker_errors(f"quiet in network {hosts.name!r}"):
-            calls = [self._attached.process.handle(host).quiet(deliveries) for host in hosts.hosts()]
-            return [waited(call, max(0.0, until - time.monotonic())) for call in calls]
+        answers = self._straight("quiet", lambda host: host.quiet(deliveries), seconds)
+        if answers is not None:
+            return answers
+        return self._hosts.ask("quiet", deliveries, timeout_seconds=max(0.001, until - time.monotonic()))
 
     def _healed(self, deadline: float) -> Any:
         """Wait until a network that heals has converged; return its state, which changes if it heals again."""
         if not self._hosts.features.heals:
             return None
-        self.await_convergence(max(0.001, deadline - time.monotonic()))
-        return state_of(self._hosts.survey())
+        return state_of(self._converged_survey(max(0.001, deadline - time.monotonic())))
+
+    def _survey(self) -> Survey:
+        """Return what `Hosts.survey` returns, with one call of Ray in all where every host answers by its channel."""
+        hosts = self._hosts
+        if hosts.features.heals and not hosts.silent:
+            hosts.find_reborn()
+            answers = self._straight(
+                "survey", lambda host: host.survey(), hosts.features.times.client_patience_seconds
+            )
+            if answers is not None:
+                return {broker: said for answer in answers for broker, said in answer.items()}
+        return hosts.survey()
+
+    def _straight(self, what: str, ask: Callable[[HostHandle], Answer[T]], seconds: float) -> list[T] | None:
+        """Return the answers of all hosts, asked over the channels of this process, a tenth of the time of Ray's calls.
+
+        None if one does not answer: Ray knows whether it is dead, and repeats a question where it is started again.
+        """
+        hosts, process = self._hosts, self._attached.process
+        hosts.require_open()
+        until = time.monotonic() + seconds
+        with broker_errors(f"{what} in network {hosts.name!r}"):
+            calls = [ask(process.handle(host)) for host in hosts.hosts()]
+            try:
+                return [waited(call, max(0.0, until - time.monotonic())) for call in calls]
+            except (GetTimeoutError, RayActorError):
+                return None
 
 
 def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:

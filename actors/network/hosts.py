@@ -91,6 +91,11 @@ class Hosts:
                 f"network {self.name!r} is closed in this process: launch it, or attach to it, again"
             )
 
+    @property
+    def silent(self) -> bool:
+        """Whether a host has not answered for longer than a client's patience."""
+        return bool(self._silent)
+
     def hosts(self) -> list[Any]:
         """Return the host actors, each once, in the order of their first broker, except dead and silent ones."""
         return [

@@ -23,7 +23,7 @@ from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId
 from ..host.errors import broker_errors
-from ..host.handle import HostHandle, waited
+from ..host.handle import HostHandle
 from .convergence import Convergence
 from .hosts import Hosts
 from .operations import Operations
@@ -122,7 +122,7 @@ class Rolling:
         host = self._hosts.host_of(brokers[0])
         if self._hosts.lives(host):
             self._operations.send_clients_away(brokers)
-            waited(HostHandle(host).quiet(False), timeout_seconds)
+            ray.get(HostHandle(host).ask("quiet", False), timeout=timeout_seconds)
             self._hosts.kill_broker(brokers[0])
         self._hosts.start_again(brokers)
         self._convergence.await_convergence(timeout_seconds)

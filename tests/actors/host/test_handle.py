@@ -133,7 +133,7 @@ def test_who_waits_for_rest_asks_by_the_channel_if_it_is_open_and_opens_none() -
         way, by_ray = FakeWay(), list[bool]()
         actor = SimpleNamespace(quiet=SimpleNamespace(remote=by_ray.append))
         handle = HostHandle(actor, SimpleNamespace(way=lambda actor: way))  # type: ignore[arg-type]
-        assert waited(handle.quiet(False), 1.0) == "posted"  # type: ignore[comparison-overlap]
+        assert waited(handle.quiet(False), 1.0) == "posted"
         assert way.posted == [("quiet", (False,))] and not by_ray
         way.opened = False
         handle.quiet()

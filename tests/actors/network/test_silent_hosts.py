@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from fakes import Actor, Ray
-from ray.exceptions import ActorDiedError, ActorUnavailableError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
 from rayvous.actors.channels.replies import Reply
 from rayvous.actors.clients.attaching import Attaching
 from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.network import convergence, status
 from rayvous.actors.network import hosts as hosts_file
 from rayvous.actors.network import network as network_file
-from rayvous.actors.network import status
 from rayvous.actors.network.convergence import Convergence
 from rayvous.actors.network.hosts import Hosts
 from rayvous.actors.network.network import Network
@@ -134,8 +134,9 @@ def test_a_network_is_not_at_rest_before_all_have_said_so(monkeypatch: pytest.Mo
     """A host that was unreachable when it was asked may still have something in flight."""
     well, other = Host(0), Host(1)
     Ray(monkeypatch, hosts_file)
-    hosts = hosts_of(well, other)
-    net = Convergence(hosts, None)  # type: ignore[arg-type]
+    hosts, straight = hosts_of(well, other), Straight()
+    straight.failed = ActorUnavailableError("the connection has ended", None)
+    net = Convergence(hosts, SimpleNamespace(process=straight))  # type: ignore[arg-type]
     monkeypatch.setattr(net, "_healed", lambda deadline: dict.fromkeys(hosts.survey(), "as before"))
     rounds = list[int]()
 
@@ -151,32 +152,66 @@ def test_a_network_is_not_at_rest_before_all_have_said_so(monkeypatch: pytest.Mo
         net.settle(0.0)
 
 
-def test_hosts_that_nobody_replaces_are_asked_for_rest_by_the_process_and_others_by_ray(
-    monkeypatch: pytest.MonkeyPatch,
+class Straight:
+    """The client process of a network: it asks over channels, unless those `failed`."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, str]] = []
+        self.failed: Exception | None = None
+
+    def handle(self, host: Host) -> Any:
+        return SimpleNamespace(
+            quiet=partial(self._ask, host, "quiet"), survey=partial(self._ask, host, "survey")
+        )
+
+    def _ask(self, host: Host, question: str, *arguments: Any) -> Reply[Any]:
+        self.asked.append((host, question))
+        reply = Reply[Any]()
+        if self.failed is not None:
+            reply.failed(self.failed)
+        else:
+            reply.given_by_ray(getattr(host, question).answer(*arguments))
+        return reply
+
+
+@pytest.mark.parametrize("features", [Features(), Features(stores=True), Features(Recovery.for_tests())])
+def test_who_waits_for_rest_asks_over_channels_and_by_ray_if_one_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, features: Features
 ) -> None:
     """Ray repeats a question on a host that it restarts, and knows who is dead; a channel does not."""
     well, other = Host(0), Host(1)
     Ray(monkeypatch, hosts_file)
-    hosts = hosts_of(well, other)
-    asked = list[Any]()
-
-    def quiet(host: Host, deliveries: bool) -> Reply[int]:
-        asked.append((host, deliveries))
-        reply = Reply[int]()
-        reply.given_by_ray(min(len(asked) // 3, 1))  # the second round differs from the first
-        return reply
-
-    process = SimpleNamespace(handle=lambda host: SimpleNamespace(quiet=partial(quiet, host)))
-    net = Convergence(hosts, SimpleNamespace(process=process))  # type: ignore[arg-type]
-    monkeypatch.setattr(net, "_healed", lambda deadline: None)
+    hosts, straight = hosts_of(well, other), Straight()
+    hosts.directory.features = features
+    net = Convergence(hosts, SimpleNamespace(process=straight, clients=[]))  # type: ignore[arg-type]
+    monkeypatch.setattr(convergence, "problems", lambda survey: [])
+    monkeypatch.setattr(convergence, "state_of", lambda survey: survey)
     net.settle(20.0)
-    assert not asked
-    for features in (Features(stores=True), Features()):
-        hosts.directory.features = features
-        before = len(well.asked)
-        net.settle(20.0, deliveries=False)
-        assert (len(well.asked) == before) == bool(asked) == (not features.stores)
-    assert asked[:2] == [(well, False), (other, False)] and len(asked) > 4, "until two rounds are the same"
+    rest, seen = [(host, "quiet") for host in (well, other)], [(host, "survey") for host in (well, other)]
+    assert straight.asked == (seen + rest + rest + seen if features.heals else rest + rest)
+    assert not well.asked and not other.asked
+    straight.failed = ActorUnavailableError("the connection has ended", None)
+    if features.heals:
+        other.fails = ActorDiedError()
+        other.quiet.answer = lambda deliveries: ActorDiedError()
+    net.settle(20.0, deliveries=False)
+    assert len(well.asked) == (4 if features.heals else 2)
+    assert hosts.dead == ({other} if features.heals else set())
+
+
+def test_a_host_that_is_silent_is_asked_by_ray_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A channel to a process that stands still is open, and each question would take a client's patience."""
+    well, mute = Host(0), Host(1)
+    Ray(monkeypatch, hosts_file)
+    hosts, straight = hosts_of(well, mute), Straight()
+    net = Convergence(hosts, SimpleNamespace(process=straight, clients=[]))  # type: ignore[arg-type]
+    monkeypatch.setattr(convergence, "problems", lambda survey: [])
+    mute.fall_silent()
+    straight.failed = GetTimeoutError("no answer")
+    net.problems()
+    asked = len(straight.asked)
+    net.problems()
+    assert len(straight.asked) == asked == 2
 
 
 def test_a_look_at_a_network_takes_nobody_for_dead_who_is_out_of_reach(
