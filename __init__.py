@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .actors.telemetry.telemetry import Telemetry
     from .experiments.reproduced import experiment
     from .faults.shrinking.shrink import shrink
+    from .faults.stepping.player import step
     from .pipelines.drawing import draw
     from .pipelines.ray_data.reading import read, stream
     from .pipelines.ray_data.writing import Sink
@@ -133,6 +134,7 @@ _HOMES = {
     "stream": "pipelines.ray_data.reading",
     "spark_frames": "pipelines.spark.frames",
     "shrink": "faults.shrinking.shrink",
+    "step": "faults.stepping.player",
     "to_filter": "routing.language.questions",
 }
 
@@ -195,6 +197,7 @@ __all__ = [
     "report",
     "shrink",
     "spark_frames",
+    "step",
     "stream",
     "to_filter",
 ]

@@ -409,6 +409,48 @@ def explain(
 
 
 @app.command()
+def step(
+    given: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="Scenario or case (JSON), run in virtual time.")
+    ],
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            help="Another run beside it: a file, or a scheme under which the same is run.",
+            metavar="SCHEME|FILE",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the player: one .html that needs nothing else.")
+    ] = None,
+    at_seconds: Annotated[
+        float | None, typer.Option("--at", help="Print the network as it is at this time, in seconds.")
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Print the network at the next death, restart, election, place, view, loss, message, ..."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Step through a run in virtual time: what happens, message by message, and the network as it is at each moment.
+
+    Without --at and --to, and without --out, each moment is a line. The player of --out goes forward and back, to the
+    next message, tick, death or election, and shows the tree, the tables of brokers and the clients as they are then.
+
+    Examples
+    --------
+      rayvous step examples/cases/election.json --out election.html
+      rayvous step examples/cases/election.json --to election
+      rayvous step examples/scenarios/small.json --compare hierarchical --out both.html
+    """
+    from .verbs.step import run_step
+
+    run_step(given, compare, out, at_seconds, to, as_json=as_json)
+
+
+@app.command()
 def compare(
     schemes: Annotated[
         str,

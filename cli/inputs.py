@@ -15,9 +15,13 @@ from typing import Final
 import pyarrow as pa
 
 from ..actors.clients.event_files import check_content
+from ..faults.plans.case_files import FORM, load_case
+from ..faults.plans.cases import Case
 from ..protocol.batch import EventBatch
 from ..protocol.errors import InputError, MissingExtra, ScenarioError
 from ..protocol.extras import extra
+from ..protocol.scenarios.files import check_file, read_json
+from ..protocol.scenarios.scenario import Scenario
 from ..protocol.values import Timestamp
 
 FLIGHT_COLUMNS: Final = (
@@ -48,6 +52,22 @@ def read_selectors(path: Path) -> list[tuple[int, str]]:
     if not selectors:
         raise ScenarioError(f"{path}: it has no selectors")
     return selectors
+
+
+def scenario_or_case(path: Path, otherwise: str) -> Scenario | Case:
+    """Read a scenario or a case of chaos from a JSON file; `otherwise` says what a file is that is too large for one.
+
+    Raises
+    ------
+    ScenarioError
+        If it is neither.
+    """
+    check_file(path, otherwise)
+    try:
+        is_case = read_json(path, lambda found: isinstance(found, dict) and FORM in found)
+    except RecursionError:
+        raise ScenarioError(f"{path}: it is nested too deeply") from None
+    return load_case(path) if is_case else Scenario.load(path)
 
 
 def folder(path: Path) -> Path:

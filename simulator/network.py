@@ -57,7 +57,7 @@ from .faults import Faults
 from .hosts import FromClient, Host
 from .link_faults import Cuts, LinkFaults
 from .overload import Queues
-from .parts import Observer, Watcher
+from .parts import Observer, Spectator, Watcher
 from .telemetry import SimulatedTelemetry
 from .transport import SimulatedTransport, Traffic
 
@@ -148,6 +148,8 @@ class SimulatedNetwork:
         The place of each broker, and the brokers of each cluster, dead or alive.
     watchers
         The function to call when a message of a type is sent.
+    spectator
+        Is told of every action, before and after it; None for nobody.
     faults, link_faults, cuts
         The faults. The methods of `faults` are also the network's: `crash`, `restart`, `cut` and so on.
     """
@@ -203,6 +205,7 @@ class SimulatedNetwork:
         self._quotas = self.features.quotas_only
         self.failures: dict[BrokerId, StorageFailed] = {}
         self.watchers: dict[type, Watcher] = {}
+        self.spectator: Spectator | None = None
         self.seed = checks.whole_number("seed", seed)
         self.link_faults, self.cuts, self.faults = LinkFaults(), Cuts(), Faults(self, dead_after_seconds)
         faults = self.faults
@@ -309,16 +312,22 @@ class SimulatedNetwork:
         heappush(self.heap, (max(when, self.now), next(self.order), _do, (action, values)))
 
     def _drive(self, until: float, steps_max: int = STEPS_MAX) -> int:
-        heap, before = self.heap, self.steps
+        heap, before, spectator = self.heap, self.steps, self.spectator
         last = before + steps_max
+        if spectator is not None:
+            spectator.aside()
         while heap and heap[0][0] <= until:
             if self.steps >= last:
                 raise SimulationStepLimit(
                     f"{steps_max} steps, and {len(heap)} messages are still under way at "
                     f"{self.now:.6f} virtual seconds; give a higher steps_max if that is not a loop"
                 )
-            self.now, _, action, value = heappop(heap)
+            self.now, order, action, value = heappop(heap)
+            if spectator is not None:
+                spectator.before(order, action, value)
             action(value)
+            if spectator is not None:
+                spectator.after()
         return self.steps - before
 
     def step(self, host: Host, event: Received | Ticked | Died | Drained | Missed) -> None:

@@ -29,6 +29,22 @@ class Observer(Protocol):
         """Note that a message was lost as it left, and why."""
 
 
+class Spectator(Protocol):
+    """Is told of every action of a network, before and after it; it changes nothing."""
+
+    def aside(self) -> None:
+        """Look at what was done since the last action, by whoever drives the network."""
+
+    def before(self, order: int, action: Callable[[Never], None], value: object) -> None:
+        """Look at an action that is due now."""
+
+    def after(self) -> None:
+        """Look at what the action has done."""
+
+    def lost(self, connection: Connection, received: Received, why: str) -> None:
+        """Note that a message was lost as it left, and why."""
+
+
 class Bounds(Protocol):
     """The queues of a network, as its transport asks them."""
 
@@ -62,6 +78,7 @@ class Whole(Protocol):
     dice: random.Random
     telemetry: SimulatedTelemetry | None
     observer: Observer | None
+    spectator: Spectator | None
     rendezvous: Host | None
     hosts: dict[BrokerId, Host]
     positions: dict[BrokerId, Position]

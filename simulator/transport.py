@@ -196,6 +196,8 @@ class SimulatedTransport:
         net.lost += 1
         if net.observer is not None:
             net.observer.lost(connection, received, leaves, why)
+        if net.spectator is not None:
+            net.spectator.lost(connection, received, why)
 
     def release(self, connection: Connection) -> None:
         """Let the messages that a link has held arrive, unless it was cut again meanwhile."""

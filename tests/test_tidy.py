@@ -38,7 +38,8 @@ FOR_TYPES = {"protocol": "routing.filters.filter"}
 
 PURE = (
     "protocol/", "routing/", "admission/", "recovery/", "broker/", "clients/", "faults/plans/", "faults/checker/",
-    "faults/explaining/", "faults/injector.py", "faults/damage.py", "faults/report.py", "faults/recovery_times.py",
+    "faults/explaining/", "faults/stepping/", "faults/injector.py", "faults/damage.py", "faults/report.py",
+    "faults/recovery_times.py",
     "gateway/access.py", "gateway/positions.py", "gateway/queues.py", "gateway/deliveries.py",
     "gateway/stomp/frames.py", "gateway/stomp/content.py", "gateway/stomp/acknowledging.py", "gateway/stomp/session.py",
     "gateway/stomp/requests.py", "gateway/stomp/gaps.py", "pipelines/sink/rolling.py",

@@ -9,14 +9,10 @@ Rules
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
-from html import escape
-from importlib import resources
 from typing import Final
 
-from ...protocol.printable import printable
+from .pages import filled, text
 from .spacetime import AXIS_PIXELS, HEAD_PIXELS, Diagram, draw, markers, style
 
 DARK: Final = {
@@ -53,23 +49,20 @@ def page_of(
     """
     drawing = draw(diagram)
     kinds = diagram.bounded().kinds()
-    script = _file("spacetime.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     parts = {
-        "title": _text(title),
-        "hash": digest,
+        "title": text(title),
         "style": f"{style()}@media (prefers-color-scheme: dark){{:root{{{_variables()}}}}}",
         "summary": "".join(
-            f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>"
+            f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>"
             for name, value in (summary or {}).items()
         ),
-        "words": "\n".join(_text(line) for line in words),
+        "words": "\n".join(text(line) for line in words),
         "kinds": "".join(
-            f'<label><input type="checkbox" checked data-kind="{_text(kind)}"> {_text(kind)} '
+            f'<label><input type="checkbox" checked data-kind="{text(kind)}"> {text(kind)} '
             f"<span>{count:,}</span></label>"
             for kind, count in kinds.items()
         ),
-        "left": _text("; ".join(diagram.bounded().left_out)),
+        "left": text("; ".join(diagram.bounded().left_out)),
         "markers": markers(),
         "head": drawing.head,
         "axis": drawing.axis,
@@ -78,25 +71,12 @@ def page_of(
         "height": str(drawing.height),
         "axis_width": str(AXIS_PIXELS),
         "head_height": str(HEAD_PIXELS),
-        "script": script,
     }
-    page = _file("spacetime.html")
-    pieces = page.split("{{")
-    return pieces[0] + "".join(
-        parts[name] + rest for name, _, rest in (each.partition("}}") for each in pieces[1:])
-    )
+    return filled("spacetime", parts)
 
 
 def _variables() -> str:
     return ";".join(f"--st-{name}:{value}" for name, value in DARK.items())
-
-
-def _text(text: str) -> str:
-    return escape(str(printable(text)), quote=True)
-
-
-def _file(name: str) -> str:
-    return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
 __all__ = ["page_of"]

@@ -7,12 +7,11 @@ from typing import Any
 
 from ...faults.explaining.explain import Explanation, Ran, event_of
 from ...faults.explaining.traces import explain_trace
-from ...faults.plans.case_files import FORM, load_case
-from ...protocol.errors import InputError, ScenarioError
+from ...protocol.errors import InputError
 from ...protocol.ids import ClientId, EventId
-from ...protocol.scenarios.files import check_file, read_json
 from ...protocol.scenarios.scenario import Scenario
 from .. import console
+from ..inputs import scenario_or_case
 
 
 def run_explain(
@@ -48,14 +47,10 @@ def _of_file(path: Path, subscriber: ClientId | None, event: EventId | None) -> 
     from ...faults.explaining.scenarios import explain_scenario
     from ...faults.simulated.chaos import explain_case
 
-    check_file(path, "no scenario and no case; a trace is a folder")
-    try:
-        is_case = read_json(path, lambda found: isinstance(found, dict) and FORM in found)
-    except RecursionError:
-        raise ScenarioError(f"{path}: it is nested too deeply") from None
-    if is_case:
-        return explain_case(load_case(path), {}, subscriber, event)
-    return explain_scenario(Scenario.load(path), subscriber, event)
+    loaded = scenario_or_case(path, "no scenario and no case; a trace is a folder")
+    if isinstance(loaded, Scenario):
+        return explain_scenario(loaded, subscriber, event)
+    return explain_case(loaded, {}, subscriber, event)
 
 
 def _of_folder(folder: Path, subscriber: ClientId | None, event: EventId | None) -> Explanation:
