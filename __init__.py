@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .actors.network.network import Network, networks
     from .actors.telemetry.telemetry import Telemetry
     from .experiments.reproduced import experiment
+    from .faults.real.game_day import game_day
     from .faults.shrinking.shrink import shrink
     from .faults.stepping.player import step
     from .pipelines.drawing import draw
@@ -125,6 +126,7 @@ _HOMES = {
     "draw": "pipelines.drawing",
     "eventbridge": "routing.language.patterns",
     "experiment": "experiments.reproduced",
+    "game_day": "faults.real.game_day",
     "intersects": "routing.language.comparing",
     "merge": "routing.language.comparing",
     "networks": "actors.network.network",
@@ -189,6 +191,7 @@ __all__ = [
     "draw",
     "eventbridge",
     "experiment",
+    "game_day",
     "intersects",
     "merge",
     "networks",

@@ -26,6 +26,7 @@ from . import console
 from .inputs import check_out
 from .options import AsJson, Hosts, Links, TraceDir, Types, at_most, column_types
 from .verb_app import VerbApp
+from .verbs import game_day
 from .verbs.bench import bench
 from .verbs.doctor import doctor
 from .verbs.experiments import experiment
@@ -195,6 +196,7 @@ def run(
 
 @app.command()
 def chaos(
+    context: typer.Context,
     seed: Annotated[int, typer.Option(help="First seed; it determines topology, clients and faults.")] = 0,
     seeds: Annotated[int, typer.Option(callback=at_most(1_000_000), help="Number of consecutive seeds.")] = 1,
     on: Annotated[
@@ -268,6 +270,16 @@ def chaos(
     shrink_seconds: Annotated[
         float, typer.Option(help="With --shrink, how long to try at most.", min=0.1)
     ] = 60.0,
+    network: game_day.OnNetwork = None,
+    for_: game_day.For = "10m",
+    kinds: game_day.Kinds = None,
+    rate: game_day.Rate = "1/min",
+    spare: game_day.Spare = None,
+    condition: game_day.Conditions = None,
+    dry_run: game_day.DryRun = False,
+    yes: game_day.Yes = False,
+    report_file: game_day.ReportFile = None,
+    address: game_day.At = None,
     as_json: AsJson = False,
 ) -> None:
     """Inject faults determined by a seed, let the network heal, and check that it kept its promises.
@@ -283,6 +295,11 @@ def chaos(
     leaves, or a broker with clients. A seed takes about half a minute. With --links direct, connections between
     processes get up to three faults in addition: one is reset in the middle of a frame, a process stops reading, its
     port refuses.
+
+    With --network, it is a game day: a running network is broken with its real clients, one fault at a time and never
+    more than it promises to survive, while clients of the game day are judged. The network must allow it (chaos = true
+    in its file), and where it has rights, RAYVOUS_TOKEN must be the token of a principal with operate = true. It ends
+    by itself, at Ctrl-C, and at the first broken promise, and heals what it broke.
 
     With --hosts, the link of a host fails, by the seed modulo 4: it is cut for less or for more time than Ray takes to
     declare a node dead, becomes slow, or loses packets.
@@ -305,7 +322,11 @@ def chaos(
       sudo rayvous chaos --on ray --hosts 3 --seeds 4
       sudo rayvous chaos --on ray --hosts 3 --seeds 4 --stable --admission --operations
       rayvous chaos --on ray --seed 0 --seeds 5 --stable --admission --operations
+      rayvous chaos --network flights --for 10m --dry-run
+      rayvous chaos --network flights --for 10m --rate 1/min --kinds kill,pause,slow,reset --spare root
     """
+    if (outcome := game_day.run_game_day(context)) is not None:
+        raise typer.Exit(OUTCOME_STATUS[outcome])
     from .verbs.chaos import run_chaos_case, run_chaos_seeds
 
     for_seconds = shrink_seconds if shrink else None

@@ -38,7 +38,8 @@ FOR_TYPES = {"protocol": "routing.filters.filter"}
 
 PURE = (
     "protocol/", "routing/", "admission/", "recovery/", "broker/", "clients/", "faults/plans/", "faults/checker/",
-    "faults/explaining/", "faults/stepping/", "faults/injector.py", "faults/damage.py", "faults/report.py",
+    "faults/explaining/", "faults/game_day/", "faults/stepping/", "faults/injector.py", "faults/damage.py",
+    "faults/report.py",
     "faults/recovery_times.py",
     "gateway/access.py", "gateway/positions.py", "gateway/queues.py", "gateway/deliveries.py",
     "gateway/stomp/frames.py", "gateway/stomp/content.py", "gateway/stomp/acknowledging.py", "gateway/stomp/session.py",
@@ -84,6 +85,7 @@ MAY_USE_RANDOM = {
     "faults/plans/known_cases.py",
     "faults/plans/late_cases.py",
     "faults/plans/group_cases.py",
+    "faults/game_day/draws.py",
     "routing/topologies/cluster_trees.py",
     "routing/topologies/random_graph.py",
     "routing/topologies/transit_stub.py",

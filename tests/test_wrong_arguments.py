@@ -123,7 +123,16 @@ BOUND = {
 BOUND |= {f"Condition.{name}": getattr(ATTRIBUTE > 1, name) for name in ("__and__", "__or__")}
 FUNCTIONS |= {name: (method, method) for name, method in BOUND.items()}
 
-NOT_CALLED = {"NULL", "Network", "Publisher", "Subscriber", "Notification", "Telemetry", "networks"}
+NOT_CALLED = {
+    "NULL",
+    "Network",
+    "Publisher",
+    "Subscriber",
+    "Notification",
+    "Telemetry",
+    "game_day",
+    "networks",
+}
 """They need Ray (tests/on_ray/test_wrong_arguments.py, and `launch` below), are made by a network, or are a value."""
 
 

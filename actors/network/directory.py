@@ -129,6 +129,8 @@ class Directory:
         equals `token`.
     channels
         How processes open channels to each other; None where all links are calls of Ray.
+    chaos
+        Whether it may have game days, which break it on purpose (docs/chaos.md).
     """
 
     name: str
@@ -152,6 +154,7 @@ class Directory:
     still_seconds: float = 0.0
     seal: str = ""
     channels: ChannelConfig | None = None
+    chaos: bool = False
 
     @property
     def features(self) -> Features:

@@ -370,7 +370,7 @@ def _start_parts(
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
             nodes=nodes, gateway=settings.gateway, access=settings.access, seal=token,
-            channels=channels_of(settings.links, settings.ports),
+            channels=channels_of(settings.links, settings.ports), chaos=settings.chaos,
         )  # fmt: skip
         if earlier is not None:
             launches, still, seal = earlier.launches, earlier.still_seconds, earlier.seal

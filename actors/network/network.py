@@ -241,6 +241,7 @@ class Network:
         access: AccessConfig | None = None,
         links: Links = LINKS_DEFAULT,
         ports: str | None = None,
+        chaos: bool = False,
         progress: Progress | None = None,
     ) -> Network:
         """Launch the brokers of a topology on the Ray cluster of this process; start Ray if there is none.
@@ -284,6 +285,9 @@ class Network:
             How bytes travel between processes: by calls of Ray (``"ray"``), or over a connection of their own
             wherever one can be opened (``"direct"``); and the ports at which hosts then listen, for example
             ``"20000-20100"``, None for any. See docs/operations.md.
+        chaos
+            Whether the network may have game days, which break it on purpose while its clients go on
+            (docs/chaos.md).
         progress
             Called with (brokers ready, brokers in all). True shows progress on standard error, False does not.
             None shows it at a terminal and in a notebook.
@@ -316,6 +320,7 @@ class Network:
             access,
             links,
             ports,
+            chaos,
         )
         if isinstance(topology, str | Path):
             # Imported here because it needs pydantic, and few networks come from a file.
@@ -562,6 +567,11 @@ def attaching_here(network: Network) -> Attaching:
 def clients_of(network: Network) -> Attaching:
     """Return the part of a network that has the clients of this process, for a process that serves others."""
     return network._attached
+
+
+def hosts_of(network: Network) -> Hosts:
+    """Return the part of a network that has its hosts, for what operates it."""
+    return network._hosts
 
 
 def groups_of(network: Network) -> Groups:

@@ -57,6 +57,7 @@ class _Content(BaseModel):
     trace_events: bool = False
     links: str = LINKS_DEFAULT
     ports: str | None = None
+    chaos: bool = False
     limits: Limits = Limits()
     recovery: Recovery | None = None
     stable: Stable | None = None
@@ -132,6 +133,7 @@ def read_network_file(path: str | Path) -> Settings:
         trace_events=content.trace_events,
         links=content.links,  # type: ignore[arg-type]  # checked by `Settings.validate`
         ports=content.ports,
+        chaos=content.chaos,
         **_beside(source.path, sections),
     )
     _checked(source, (), given, settings.validate)

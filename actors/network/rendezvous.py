@@ -38,6 +38,7 @@ from ...routing.schemes.registry import scheme as scheme_of
 from ..host.handle import HostHandle
 from ..parts import of
 from .directory import Directory as Directory
+from .game_days import GameDays, Note
 from .names import SEQUENCE, LastingNames
 from .remains import LaunchWatch
 from .resume_from_store import Earlier, alive_at, carried_over, earlier_of, note_seconds, written_of
@@ -91,6 +92,7 @@ class Rendezvous:
         self._born: dict[BrokerId, int] = {}  # the incarnation in which each registered
         self._starting: dict[BrokerId, tuple[str, float]] = {}  # which process restarts it, and since when
         self._repeats = Repeats()
+        self._game_days = GameDays()
         self._lost_at: dict[BrokerId, float] = {}  # when a client first saw each of these brokers dead
         self._noted = float("-inf")  # when it was last noted that the network is alive
         if store is not None:
@@ -527,6 +529,16 @@ class Rendezvous:
         if self._store is not None:
             self._store.put(BORN, self._born)
         self._keep_clients()
+
+    # Game days.
+
+    def game_day(self, holder: str, notes: Sequence[Note], *, ends: bool = False) -> str:
+        """Take what a game day says; return who else has one, or "". See :meth:`GameDays.claim`."""
+        return self._game_days.claim(holder, notes, self._now(), ends=ends)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Return what game days have said of late, oldest first."""
+        return self._game_days.notes()
 
     def receive(self, source: BrokerId, messages: Sequence[RecoveryMessage]) -> None:
         """Handle messages from a broker and answer it."""

@@ -43,6 +43,7 @@ class Settings:
     access: AccessConfig | None = None
     links: Links = LINKS_DEFAULT
     ports: str | None = None
+    chaos: bool = False
 
     @property
     def features(self) -> Features:
@@ -65,6 +66,7 @@ class Settings:
         checks.instance("limits", self.limits, Limits, "a Limits()").validate()
         checks.flag("trace_events", self.trace_events)
         checks.flag("detached", self.detached)
+        checks.flag("chaos", self.chaos)
         checks.optional("recovery", self.recovery, Recovery, "a Recovery()")
         checks.optional("stable", self.stable, Stable, "a Stable(address)")
         checks.optional("admission", self.admission, AdmissionConfig, "an AdmissionConfig()")

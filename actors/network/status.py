@@ -29,6 +29,7 @@ from ..host.errors import broker_errors
 from ..host.handle import HostHandle, Question
 from ..host.survey import Look
 from ..telemetry.latency import quantile, together
+from .game_days import Note
 from .gateways import GatewaysSeen, GatewayStatus
 from .sinks import asked_sinks, sinks_said
 
@@ -127,6 +128,8 @@ class NetworkStatus:
     durables
         The durable subscribers that are furthest behind (`protocol.durables`); `Network.durable` has all. They do not
         count for the network's health.
+    notes
+        What game days did and saw of late, oldest first; none in a network that does not heal.
     """
 
     name: str
@@ -141,6 +144,7 @@ class NetworkStatus:
     hosts_by_ray: int = 0
     sinks: tuple[SinkStatus, ...] = ()
     durables: tuple[DurableStatus, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -213,6 +217,7 @@ def status_of(
     seen = _SEEN.setdefault(hosts, GatewaysSeen())
     asked, collector = seen.ask(hosts.directory), _ask_collector(hosts.directory.collector)
     sinks = asked_sinks(hosts.directory)
+    notes = hosts.rendezvous.notes.remote() if heals else None
     begun = time.monotonic()
     said, silent = _said(hosts, ("look", "survey") if heals else ("look",), answer_seconds)
     looks: dict[BrokerId, Look] = said["look"]
@@ -242,6 +247,7 @@ def status_of(
         state,
         sinks=written,
         durables=furthest_behind(each for look in looks.values() for each in look.durables),
+        notes=_noted(notes, max(0.0, begun + answer_seconds - time.monotonic())),
     )
 
 
@@ -252,6 +258,14 @@ def _stores(looks: Mapping[BrokerId, Look]) -> list[str]:
         for broker, look in sorted(looks.items())
         if look.store_seconds > STORE_SECONDS
     ]
+
+
+def _noted(call: ray.ObjectRef[tuple[Note, ...]] | None, seconds: float) -> tuple[Note, ...]:
+    """Return what game days have said; nothing if the rendezvous point does not answer just now."""
+    try:
+        return () if call is None else tuple(ray.get(call, timeout=seconds))
+    except (RayError, GetTimeoutError):
+        return ()
 
 
 def _ask_collector(collector: Any) -> Any:

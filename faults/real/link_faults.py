@@ -9,6 +9,8 @@ Rules
   delayed where it arrives.
 * A host that was never told of any faults has none, and does not check for them (`Transport.passage`). One that was
   sends every heartbeat by itself, since faults apply to single links.
+* Faults may have a *lease*: the host itself ends them when it is over, whatever becomes of who caused them, and is then
+  as if it had never been told of any.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ from ..plans.plans import Shake
 
 if TYPE_CHECKING:
     from ...actors.host.host import BrokerHost
+    from ...actors.host.transport import Transport
+
+PASSED_SECONDS: Final = 1.0
+"""How long messages that were on their way have to pass, in order, once all faults have ended by their lease."""
 
 SERVICE_PART: Final = 0.001
 """The time that a slow broker takes for one message, in heartbeats, before it is multiplied by the broker's factor."""
@@ -49,12 +55,15 @@ class LinkFaultTable:
         How many times as long each slow broker takes.
     failing
         (from, to) of each direction in which calls fail and lose what they carry, although both ends live.
+    lease_seconds
+        After how many seconds all of it ends by itself; None if it does not.
     """
 
     cut: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
     shakes: tuple[tuple[float, Shake], ...] = ()
     factors: Mapping[BrokerId, float] = field(default_factory=dict)
     failing: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
+    lease_seconds: float | None = None
 
     def __call__(self, host: BrokerHost) -> None:
         """Apply these faults at a host, in its process, from now on."""
@@ -66,6 +75,8 @@ class LinkFaultTable:
                 heartbeat, seed=min(host.hosted_brokers, default=0)
             )
         faults.set(self)
+        if self.lease_seconds is not None:
+            faults.end_after(self.lease_seconds, host.transport)
 
 
 class HostLinkFaults:
@@ -89,15 +100,32 @@ class HostLinkFaults:
         self._changed = asyncio.Event()
         self._lanes: defaultdict[Lane, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._counters: defaultdict[BrokerId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._lease: asyncio.TimerHandle | None = None
 
     def set(self, table: LinkFaultTable) -> None:
-        """Replace the present faults."""
+        """Replace the present faults, and their lease."""
+        if self._lease is not None:
+            self._lease.cancel()
         now = time.monotonic()
         self._cut, self._failing = table.cut, table.failing
         self._links.shakes = [(now + left, shake) for left, shake in table.shakes]
         self._factors = dict(table.factors)
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def end_after(self, seconds: float, transport: Transport) -> None:
+        """End the present faults after so many seconds, and a while later do without this object."""
+        loop = asyncio.get_running_loop()
+
+        def leave() -> None:
+            if transport.passage is self:
+                transport.passage = None
+
+        def end() -> None:
+            self.set(LinkFaultTable())
+            self._lease = loop.call_later(PASSED_SECONDS, leave)
+
+        self._lease = loop.call_later(seconds, end)
 
     async def passage(self, source: BrokerId, to: BrokerId, lane: str) -> None:
         """Wait until a message may leave; a caller that proceeds at once keeps the order of its lane.

@@ -49,6 +49,7 @@ class Timeline:
         self._before: NetworkStatus | None = None
         self._looked_at = 0.0
         self._unwell_since: float | None = None
+        self._noted_at = -math.inf
 
     def look(self, now: NetworkStatus, at: float) -> None:
         """Compare a status, taken at `at` seconds of the wall clock, with the previous one."""
@@ -56,6 +57,10 @@ class Timeline:
         if before is not None:
             self._brokers(before, now, at)
         self._condition(before, now, at)
+        for note in now.notes:
+            if note.at > self._noted_at:
+                self._say(note.at, f"game day: {note.text}", note.mood)  # type: ignore[arg-type]  # for people
+        self._noted_at = max([self._noted_at, *(note.at for note in now.notes)])
         self._looked_at = at
 
     def _brokers(self, before: NetworkStatus, now: NetworkStatus, at: float) -> None:

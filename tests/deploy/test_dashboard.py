@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 from rayvous.actors.telemetry.metrics import COUNTERS, GAUGES, LABELS, LATENCY
+from rayvous.faults.real.game_day import LABELS as GAME_DAY_LABELS
+from rayvous.faults.real.game_day import LASTING_METRIC
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy/grafana/rayvous.json"
 EXPORTED = {f"ray_{name}" for name in (*COUNTERS, *GAUGES, f"{LATENCY}_bucket")}
@@ -52,6 +54,13 @@ def test_it_uses_labels_that_are_there(dashboard):
             shown = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
             grouped = re.search(r"by \(([^)]*)\)", target["expr"])
             assert shown <= (set(grouped[1].split(", ")) if grouped else set(LABELS)), panel["title"]
+
+
+def test_it_notes_the_faults_of_a_game_day_while_they_last(dashboard):
+    (note,) = dashboard["annotations"]["list"]
+    assert re.findall(r"\bray_\w+", note["expr"]) == [f"ray_{LASTING_METRIC}"] and note["enable"]
+    shown = {note["tagKeys"], *re.findall(r"{{(\w+)}}", note["titleFormat"] + note["textFormat"])}
+    assert shown == set(GAME_DAY_LABELS)
 
 
 def test_only_what_grows_is_taken_as_a_rate(dashboard):

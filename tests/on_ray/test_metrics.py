@@ -10,6 +10,8 @@ import ray
 import rayvous as rv
 from patience import PATIENCE_SECONDS
 from rayvous.actors.telemetry.metrics import COUNTERS, GAUGES, LABELS, BrokerMetrics, Instruments
+from rayvous.faults.game_day.machine import Strike
+from rayvous.faults.real.game_day import FAULTS_METRIC, Metrics
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy/grafana/rayvous.json"
 EVENTS = 40
@@ -50,6 +52,7 @@ def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) ->
     place = net.inspect.positions[0]
     made_up = BrokerMetrics(Instruments(), "made-up", place)
     made_up.look(place, {size: 1 for size, _ in (*COUNTERS.values(), *GAUGES.values())})
+    Metrics("made-up").struck(Strike(1, "kill", (0,), 1.0, 0.1))
 
     text = DASHBOARD.read_text(encoding="utf-8")
     asked = set(re.findall(r"\bray_rayvous_\w+", text))
@@ -57,7 +60,10 @@ def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) ->
     while True:  # Ray reports from time to time, without notice
         found = scraped()
         ours = notified(found, net.name)
-        if asked <= found.keys() and sum(value for _, value in ours) >= before + EVENTS:
+        if (
+            asked | {f"ray_{FAULTS_METRIC}"} <= found.keys()
+            and sum(value for _, value in ours) >= before + EVENTS
+        ):
             break
         assert time.monotonic() < deadline, (asked - found.keys(), before, ours)
         time.sleep(0.2)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rayvous.actors.network.game_days import CLAIM_SECONDS, NOTE_CHARACTERS_MAX, NOTES_MAX, Note
 from rayvous.actors.network.rendezvous import START_SECONDS, Directory, Rendezvous
 from rayvous.broker import newcomer
 from rayvous.protocol.configs import Limits, Position
@@ -41,6 +42,25 @@ def test_clients_go_where_the_fewest_are(rendezvous: Rendezvous) -> None:
     assert rendezvous.place("subscriber", ["d", "e"], None).brokers == [0, 1]
     rendezvous.leave("publisher", {"a": ""})
     assert rendezvous.place("subscriber", ["f"], None).brokers == [3]
+
+
+def test_a_network_has_one_game_day_at_a_time_and_a_silent_one_is_forgotten() -> None:
+    now = 100.0
+    point = Rendezvous(clock=lambda: now)
+    assert point.game_day("olga", [Note(1.0, "begins")]) == "" and point.game_day("walt", []) == "olga"
+    now += CLAIM_SECONDS - 1
+    assert (
+        point.game_day("olga", [Note(2.0, "x" * 10_000, "bad")]) == ""
+        and point.game_day("walt", []) == "olga"
+    )
+    now += CLAIM_SECONDS
+    assert point.game_day("walt", []) == "" and point.game_day("olga", []) == "walt", (
+        "olga was silent for too long"
+    )
+    assert point.game_day("walt", [], ends=True) == "" == point.game_day("olga", [])
+    assert [(note.at, len(note.text)) for note in point.notes()] == [(1.0, 6), (2.0, NOTE_CHARACTERS_MAX)]
+    point.game_day("olga", [Note(float(at), "more") for at in range(10 * NOTES_MAX)])
+    assert len(point.notes()) == NOTES_MAX
 
 
 def test_a_name_is_used_once_a_kind_and_free_again_when_it_left(rendezvous: Rendezvous) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from patience import PATIENCE_SECONDS, FrozenLoop, run_frozen
 from rayvous.faults.plans.plans import Shake
-from rayvous.faults.real.link_faults import HostLinkFaults, LinkFaultTable
+from rayvous.faults.real.link_faults import PASSED_SECONDS, HostLinkFaults, LinkFaultTable
 
 
 def go(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -100,6 +100,40 @@ def test_a_bad_period_makes_messages_late_and_keeps_their_order() -> None:
         shaken.send(10)
         await turn()
         assert shaken.left[-1] == 10
+
+    run_frozen(test)
+
+
+def test_faults_with_a_lease_end_by_themselves_and_leave_nothing_behind() -> None:
+    class Host:
+        """What a table uses of a host."""
+
+        def __init__(self) -> None:
+            self.transport = self.resting = self.features = self.usual_times = self
+            self.passage: HostLinkFaults | None = None
+            self.heartbeat_seconds, self.hosted_brokers = 0.2, {1: None}
+
+        def stop(self) -> None:
+            """Every broker is awake."""
+
+    async def test(loop: FrozenLoop) -> None:
+        host = Host()
+        LinkFaultTable(frozenset({(1, 2)}), lease_seconds=5.0)(host)  # type: ignore[arg-type]
+        assert host.passage is not None
+        link = Link(host.passage, 1, 2)
+        link.send(1, 2)
+        loop.ahead += 4.9
+        await turn()
+        assert link.left == []
+        LinkFaultTable(frozenset({(1, 2)}), lease_seconds=3.0)(host)  # type: ignore[arg-type]
+        loop.ahead += 2.9
+        await turn()
+        assert link.left == [], "the lease of another fault ends it no more"
+        loop.ahead += 0.2
+        assert await link.done() == [1, 2] and host.passage is not None
+        loop.ahead += PASSED_SECONDS + 0.1
+        await turn()
+        assert host.passage is None
 
     run_frozen(test)
 

@@ -5,6 +5,7 @@ import json
 from contextlib import aclosing
 from dataclasses import replace
 
+from rayvous.actors.network.game_days import Note
 from rayvous.gateway.ui.watch import BOOKS_MAX, ENTRIES_MAX, Timeline, Watch, frame_of
 from rayvous.protocol.durables import DurableStatus
 from rayvous.protocol.errors import BrokerUnavailable
@@ -50,6 +51,14 @@ def test_what_heals_between_two_looks_is_told_to_have_healed_within_that_time(lo
         ("whole without broker 0 after 0.5 s", "good"),
         ("broker 0 is back", "good"),
     ]
+
+
+def test_what_a_game_day_does_is_told_once_each(look):
+    timeline, notes = Timeline(), (Note(90.0, "begins"), Note(99.0, "fault 1: kill broker 0", "bad"))
+    timeline.look(replace(look(0, {}), notes=notes[:1]), 100.0)
+    timeline.look(replace(look(1, {}), notes=notes), 101.0)
+    assert said(timeline) == [("game day: begins", ""), ("game day: fault 1: kill broker 0", "bad")]
+    assert [entry.at for entry in timeline.entries] == [90.0, 99.0]
 
 
 def test_what_happened_is_kept_up_to_a_limit(look):
