@@ -275,6 +275,7 @@ def chaos(
     kinds: game_day.Kinds = None,
     rate: game_day.Rate = "1/min",
     spare: game_day.Spare = None,
+    node_command: game_day.NodeCommand = None,
     condition: game_day.Conditions = None,
     dry_run: game_day.DryRun = False,
     yes: game_day.Yes = False,

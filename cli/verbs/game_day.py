@@ -18,7 +18,7 @@ import typer
 from ...faults.checker.verdict import HOLDS, NOTHING_DUE, UNDECIDED
 from ...protocol.errors import InputError
 from .. import console
-from ..interrupts import interrupts_set
+from ..interrupts import ends_interrupt, interrupts_set
 from ..joined import ADDRESS_VARIABLE, joined
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ OnNetwork = Annotated[
 For = Annotated[str, _option("--for", help="How long faults are caused, as 90s, 10m or 1h30m.")]
 Kinds = Annotated[
     str | None,
-    _option(help="Kinds of faults, separated by commas: kill, pause, slow, reset, cut \\[all but cut]."),
+    _option(
+        help="Kinds of faults, separated by commas: kill, pause, slow, reset, cut, node \\[the first four]."
+    ),
 ]
 Rate = Annotated[
     str, _option(help="Mean number of faults in a time while the network is whole, as 1/min or 30/h.")
@@ -58,6 +60,13 @@ Rate = Annotated[
 Spare = Annotated[
     list[str] | None,
     _option(help="root, or the number of a broker that is not harmed; may be repeated."),
+]
+NodeCommand = Annotated[
+    str | None,
+    _option(
+        "--node-command",
+        help="With --kinds node: the command that ends a machine; {node} in it is its name.",
+    ),
 ]
 Conditions = Annotated[
     list[str] | None,
@@ -76,7 +85,8 @@ At = Annotated[
 ]
 
 OPTIONS: Final = {
-    "network", "for_", "kinds", "rate", "spare", "condition", "dry_run", "yes", "report_file", "address",
+    "network", "for_", "kinds", "rate", "spare", "node_command", "condition", "dry_run", "yes",
+    "report_file", "address",
 }  # fmt: skip
 """The parameters of the verb that a game day has alone."""
 SHARED: Final = {"seed", "as_json", "address"}
@@ -101,6 +111,7 @@ def run_game_day(context: typer.Context) -> str | None:
         "spare": ",".join(given["spare"] or ()),
         "seed": given["seed"],
         "kinds": given["kinds"],
+        "node_command": given["node_command"],
         "conditions": [_condition(name) for name in given["condition"] or ()],
     }
     dry_run, as_json, out = given["dry_run"], given["as_json"], given["report_file"]
@@ -115,7 +126,7 @@ def run_game_day(context: typer.Context) -> str | None:
         if not dry_run:
             stop, token = threading.Event(), os.environ.get(TOKEN_VARIABLE)
             _confirm(net, token, yes=given["yes"])
-            with interrupts_set(stop):
+            with ends_interrupt(), interrupts_set(stop):
                 report = game_day(net, token=token, stop=stop, progress=None if as_json else _say, **wanted)
     if as_json:
         console.print_json(report.to_dict() | {"dry_run": dry_run})
@@ -205,7 +216,7 @@ def _say(now: float, what: str) -> None:
 def _print_plan(plan: GameDayReport) -> None:
     terms = plan.terms
     console.print_table(
-        f"game day of {plan.network}: would be caused, as it is now, if each fault healed at once",
+        f"game day of {plan.network}",
         {f"{fault.at_seconds:.0f} s": str(fault.strike) for fault in plan.faults[:SHOWN_MAX]}
         or {"nothing": "its time is too short for a first fault: a longer --for, or a higher --rate"},
     )
@@ -213,6 +224,7 @@ def _print_plan(plan: GameDayReport) -> None:
         console.out.print(f"and {len(plan.faults) - SHOWN_MAX:,} more", markup=False)
     spares = ", ".join(map(str, sorted(terms.spare, key=str))) or "nobody"
     console.out.print(
+        "This is as the network is now, if it heals at once: each fault waits until it is whole. "
         f"Kinds: {', '.join(terms.kinds)}. Spared: {spares}. A fault lasts {terms.lease_seconds[0]:g} to "
         f"{terms.lease_seconds[1]:g} s; the network has {terms.heal_seconds:g} s to heal from it.",
         markup=False,

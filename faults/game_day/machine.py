@@ -22,7 +22,7 @@ from typing import Final, Literal, TypeAlias
 
 from ...protocol.ids import BrokerId, ClusterId
 from .draws import drawn
-from .terms import ABSENT, ROOT, Terms
+from .terms import ABSENT, ENDING, ROOT, Terms
 
 STEADY_LOOKS: Final = 3
 """How many looks in a row must find the network whole after a fault."""
@@ -73,6 +73,8 @@ class View:
         The number of the last check of the canary that has ended.
     stop
         Who asks for the end, in words; "" if nobody.
+    nodes
+        What the kind ``"node"`` may hit: the living brokers of each machine.
     """
 
     now: float
@@ -84,6 +86,11 @@ class View:
     broken: str = ""
     checked: int = 0
     stop: str = ""
+    nodes: tuple[Target, ...] = ()
+
+    def hit_by(self, kind: str) -> tuple[Target, ...]:
+        """Return what a fault of that kind hits, in rising order."""
+        return tuple(sorted(self.nodes if kind == "node" else self.targets, key=_first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,7 @@ class Strike:
         lasts = {
             "kill": f", dead for {self.seconds:.1f} s",
             "slow": f" for {self.seconds:.1f} s, by up to {self.delay_seconds:g} s a message",
+            "node": f", dead for {self.seconds:.1f} s",
             "reset": "",
         }
         return f"{self.kind} {who}{lasts.get(self.kind, f' for {self.seconds:.1f} s')}"
@@ -186,7 +194,7 @@ class GameDay:
         """Return why no game day may begin in this network now, or ""."""
         if view.problems:
             return f"it heals just now: {'; '.join(view.problems[:3])}"
-        if not any(self._allowed(kind, one, view) for kind in self.terms.kinds for one in view.targets):
+        if not any(self._allowed(kind, one, view) for kind in self.terms.kinds for one in view.hit_by(kind)):
             why = next((f": it has {one.holds}" for one in view.targets if one.holds), "")
             return (
                 f"nothing in it may be hit by {', '.join(self.terms.kinds)}: each cluster keeps a member, and some "
@@ -232,11 +240,11 @@ class GameDay:
         draw = drawn(self.terms, self.strikes + 1)
         seconds = min(draw.lease_seconds, self.terms.seconds - view.now)
         for kind in draw.kinds:
-            allowed = [one for one in sorted(view.targets, key=_first) if self._allowed(kind, one, view)]
+            allowed = [one for one in view.hit_by(kind) if self._allowed(kind, one, view)]
             if allowed:
                 hit = allowed[int(draw.pick * len(allowed))]
                 self._strike = Strike(draw.number, kind, hit.brokers, seconds, draw.delay_seconds)
-                self._killed = hit.brokers if kind == "kill" else ()
+                self._killed = hit.brokers if kind in ENDING else ()
                 self.phase, self.strikes, self._due = "struck", draw.number, None
                 self._since, self._until = view.now, view.now + (0.0 if kind == "reset" else seconds)
                 return [self._strike]
@@ -246,8 +254,8 @@ class GameDay:
     def _allowed(self, kind: str, target: Target, view: View) -> bool:
         """Return whether the network promises to survive this, with what it has now."""
         spare = self.terms.spare
-        rest = {broker for one in view.targets if one is not target for broker in one.brokers}
-        if not rest or not spare.isdisjoint(target.brokers) or (kind == "kill" and target.holds):
+        rest = view.clusters.keys() - set(target.brokers)
+        if not rest or not spare.isdisjoint(target.brokers) or (kind in ENDING and target.holds):
             return False
         if ROOT in spare and (view.root is None or view.root in target.brokers):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .machine import End, GameDay, Lift, Restart, Strike, View
-from .terms import Terms
+from .terms import ENDING, Terms
 
 STEP_SECONDS = 0.5
 
@@ -25,12 +25,11 @@ def rehearse(terms: Terms, view: View) -> list[tuple[float, Strike]]:
     day, found = GameDay(terms), list[tuple[float, Strike]]()
     now, checked, dead = 0.0, 0, tuple[int, ...]()
     while True:
-        living = tuple(one for one in view.targets if not set(one.brokers) & set(dead))
-        for step in day.look(replace(view, now=now, targets=living, dead=dead, problems=(), checked=checked)):
+        for step in day.look(replace(view, now=now, dead=dead, problems=(), checked=checked)):
             match step:
                 case Strike():
                     found.append((now, step))
-                    dead = step.brokers if step.kind == "kill" else ()
+                    dead = step.brokers if step.kind in ENDING else ()
                 case Restart() | Lift():
                     dead = ()
                 case End():

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from ...protocol.ids import BrokerId
 from ..checker.verdict import HOLDS, UNDECIDED, VIOLATED, Verdict
 from .machine import End, Strike
-from .terms import Terms
+from .terms import ENDING, Terms
 
 PROBLEMS_MAX = 20
 TIMELINE_MAX = 100_000
@@ -96,7 +96,7 @@ class GameDayReport:
     @property
     def killed(self) -> set[BrokerId]:
         """All brokers that were killed."""
-        return {each for fault in self.faults if fault.strike.kind == "kill" for each in fault.strike.brokers}
+        return {each for fault in self.faults if fault.strike.kind in ENDING for each in fault.strike.brokers}
 
     @property
     def outcome(self) -> str:

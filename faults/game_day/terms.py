@@ -26,11 +26,14 @@ KINDS: Final = {
     "slow": "all links of a broker are slow",
     "reset": "all connections of a broker's process are reset",
     "cut": "a broker is cut off from all other brokers",
+    "node": "a machine is ended by a command, and its brokers are started again elsewhere",
 }
 """The kinds of faults, and what each does."""
 
 USUAL_KINDS: Final = ("kill", "pause", "slow", "reset")
-ABSENT: Final = ("kill", "pause", "cut")
+ENDING: Final = ("kill", "node")
+"""The kinds after which brokers are dead until they are started again."""
+ABSENT: Final = (*ENDING, "pause", "cut")
 """The kinds after which a broker is missing to the others, at least for a while."""
 
 ROOT: Final = "root"
@@ -42,6 +45,8 @@ LEASE_SECONDS_MAX: Final = 30.0
 HEAL_SECONDS_MIN: Final = 60.0
 HEAL_SUSPICIONS: Final = 20
 """How long healing may take, in times after which a silent broker is suspected, and at least."""
+NODE_SECONDS: Final = 120.0
+"""How much longer it may take if Ray has to find out that a machine is dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,8 @@ class Terms:
             self,
             keep_members=membership is Membership.CLUSTERS,
             lease_seconds=(min(0.5 * suspicion, most), most),
-            heal_seconds=max(HEAL_SECONDS_MIN, HEAL_SUSPICIONS * suspicion),
+            heal_seconds=max(HEAL_SECONDS_MIN, HEAL_SUSPICIONS * suspicion)
+            + (NODE_SECONDS if "node" in self.kinds else 0.0),
         )
 
 
@@ -187,4 +193,14 @@ def require_allowed(network: str, *, chaos: bool, access: AccessConfig | None, t
     raise AccessDenied(f"the token is not known to network {network!r}")
 
 
-__all__ = ["ABSENT", "KINDS", "ROOT", "USUAL_KINDS", "Terms", "kinds_of", "require_allowed", "spared"]
+__all__ = [
+    "ABSENT",
+    "ENDING",
+    "KINDS",
+    "ROOT",
+    "USUAL_KINDS",
+    "Terms",
+    "kinds_of",
+    "require_allowed",
+    "spared",
+]

@@ -45,9 +45,13 @@ from ..plans.plans import ResetConnections, Shake
 from .canary import Canary
 from .connection_faults import ConnectionHarm
 from .link_faults import LinkFaultTable
+from .nodes import Nodes
 from .processes import KillProcess, PauseProcess
 
 LOOK_SECONDS: Final = 0.5
+LOOK_PART: Final = 4.0
+LOOK_SECONDS_MAX: Final = 3.0
+"""The time between two looks: at least, in the time that a look takes, and at most."""
 CLAIM_AGAIN_SECONDS: Final = CLAIM_SECONDS / 6
 TELL_SECONDS: Final = 2.0
 """How long hosts have to take in a fault; one that stands still takes it in when it goes on."""
@@ -97,9 +101,10 @@ class _Host:
         conditions: Sequence[Rule | Probe],
         stop: threading.Event,
         progress: Callable[[float, str], None] | None,
+        nodes: Nodes | None,
     ) -> None:
         self._net, self._hosts = net, hosts_of(net)
-        self._terms = terms
+        self._terms, self._nodes = terms, nodes
         self._machine = GameDay(terms)
         self._report = GameDayReport(net.name, net.inspect.scheme, terms, operator)
         self._rules = [each for each in conditions if isinstance(each, Rule)]
@@ -111,6 +116,7 @@ class _Host:
         self._begun = time.monotonic()
         self._metrics = Metrics(net.name)
         self._end: End | None = None
+        self._failed: Exception | None = None
 
     @property
     def _now(self) -> float:
@@ -120,7 +126,7 @@ class _Host:
         """Carry it out, and return what it found."""
         report = self._report
         status = self._net.status()
-        refusal = self._machine.refusal(view_of(self._net, status, 0.0))
+        refusal = self._machine.refusal(view_of(self._net, status, 0.0, self._nodes))
         if refusal:
             raise InputError(f"network {self._net.name!r} can have no game day now: {refusal}")
         self._claim()
@@ -147,6 +153,8 @@ class _Host:
         finally:
             self._metrics.whole()
             self._claim(ends=True)
+        if self._failed is not None:
+            raise self._failed
         return report
 
     def _leave(self) -> None:
@@ -161,7 +169,7 @@ class _Host:
         report.left_dead = sorted(report.killed & set(self._dead()))
 
     def _drive(self) -> None:
-        view = view_of(self._net, self._net.status(), self._now)
+        view, took = self._look(), 0.0
         while True:
             for step in self._machine.look(view):
                 self._do(step)
@@ -169,8 +177,11 @@ class _Host:
                 return
             if self._now - self._claimed_at >= CLAIM_AGAIN_SECONDS or self._notes:
                 self._claim()
-            self._stop.wait(LOOK_SECONDS) if not self._stop.is_set() else time.sleep(LOOK_SECONDS)
+            pause = min(max(LOOK_SECONDS, LOOK_PART * took), LOOK_SECONDS_MAX)
+            self._stop.wait(pause) if not self._stop.is_set() else time.sleep(pause)
+            begun = time.monotonic()
             view = self._look()
+            took = time.monotonic() - begun
 
     def _look(self) -> View:
         """Look at the network and the canary."""
@@ -179,7 +190,7 @@ class _Host:
             self._ask(probe)
         broken = self._canary.broken() or next(iter(self._report.problems), "")
         try:
-            view = view_of(self._net, self._net.status(), now)
+            view = view_of(self._net, self._net.status(), now, self._nodes)
         except BrokerUnavailable as error:  # the rendezvous point does not answer
             view = View(now, (), {}, problems=(str(error),))
         return replace(view, broken=broken, checked=self._canary.checked, stop=asked)
@@ -229,6 +240,10 @@ class _Host:
             case "kill":
                 _tell([host], KillProcess())
                 self._net.kill_broker(strike.brokers[0])  # it is dead; this waits until Ray knows that
+            case "node":
+                assert self._nodes is not None, "else there are no nodes to hit"
+                if failed := self._nodes.end(host):
+                    self._report.problem(failed)
             case "pause":
                 _tell([host], PauseProcess(strike.seconds))
             case "reset":
@@ -248,15 +263,20 @@ class _Host:
         self._tell_all(LinkFaultTable(lease_seconds=0.0))
 
     def _restart(self, brokers: Sequence[BrokerId]) -> None:
+        """Start dead brokers again, those together that were in one process."""
+        names = ", ".join(map(str, brokers))
         try:
-            with broker_errors(f"starting brokers {list(brokers)} again"):
+            with broker_errors(f"starting brokers {names} again"):
                 self._hosts.find_reborn()
-                if self._hosts.host_of(brokers[0]) not in self._hosts.dead:
-                    return  # somebody else has started it
-                self._hosts.start_again(brokers)
-            self._say(f"started again: broker {', '.join(map(str, brokers))}")
+                together = dict[object, list[BrokerId]]()
+                for broker in brokers:
+                    together.setdefault(self._hosts.host_of(broker), []).append(broker)
+                for host, ones in together.items():
+                    if host in self._hosts.dead:  # else somebody else has started it
+                        self._hosts.start_again(ones)
+            self._say(f"started again: broker {names}")
         except RayvousError as error:
-            self._say(f"broker {', '.join(map(str, brokers))} cannot be started yet: {error}", "bad")
+            self._say(f"broker {names} cannot be started yet: {error}", "bad")
 
     def _tell_all(self, fault: Injected) -> None:
         _tell(self._net.inspect.hosts(), fault)
@@ -267,8 +287,13 @@ class _Host:
         now = self._now
         self._report.say(now, what)
         self._notes.append(Note(time.time(), what, mood))
-        if self._progress is not None:
+        if self._progress is None:
+            return
+        try:
             self._progress(now, what)
+        except Exception as error:  # what is broken is mended first
+            self._progress, self._failed = None, error
+            self._stop.set()
 
     def _claim(self, *, ends: bool = False) -> None:
         """Say that this game day is under way, and what it did; it stops if another one has the network."""
@@ -305,8 +330,8 @@ def _tell(hosts: Iterable[object], fault: Injected) -> None:
         ray.wait(calls, num_returns=len(calls), timeout=TELL_SECONDS)
 
 
-def view_of(net: Network, status: NetworkStatus, now: float) -> View:
-    """Return what the machine looks at, from the status of a network."""
+def view_of(net: Network, status: NetworkStatus, now: float, nodes: Nodes | None = None) -> View:
+    """Return what the machine looks at, from the status of a network; and its nodes, if these may be ended."""
     alive = [one for one in status.brokers if one.state == "alive"]
     silent = [one for one in status.brokers if one.state == "silent"]
     hosts, together = net.inspect.directory.hosts, dict[object, list[BrokerStatus]]()
@@ -314,17 +339,18 @@ def view_of(net: Network, status: NetworkStatus, now: float) -> View:
         together.setdefault(hosts.get(one.broker), []).append(one)
     features = net.inspect.directory.features
     lasts = features.times.retention_seconds if not features.stores else float("inf")
-    targets = tuple(
-        Target(
-            tuple(one.broker for one in ones), next(filter(None, (_holds(one, lasts) for one in ones)), "")
-        )
-        for ones in together.values()
-    )
+    targets = tuple(_target(ones, lasts) for ones in together.values())
     problems = [*status.problems, *(f"broker {one.broker} does not answer" for one in silent)]
     root = next((one.broker for one in alive if one.role == "REB"), None)
     dead = tuple(one.broker for one in status.brokers if one.state == "dead")
     clusters = {one.broker: one.cluster for one in alive}
-    return View(now, targets, clusters, root, dead, tuple(problems))
+    ended = () if nodes is None else tuple(_target(ones, lasts) for ones in nodes.of(together))
+    return View(now, targets, clusters, root, dead, tuple(problems), nodes=ended)
+
+
+def _target(ones: Sequence[BrokerStatus], retention_seconds: float) -> Target:
+    holds = next(filter(None, (_holds(one, retention_seconds) for one in ones)), "")
+    return Target(tuple(sorted(one.broker for one in ones)), holds)
 
 
 def _holds(one: BrokerStatus, retention_seconds: float) -> str:
@@ -352,6 +378,7 @@ def game_day(
     seed: int = 0,
     conditions: Iterable[Rule | Probe] = (),
     token: str | None = None,
+    node_command: str | None = None,
     dry_run: bool = False,
     stop: threading.Event | None = None,
     progress: Callable[[float, str], None] | None = None,
@@ -370,7 +397,7 @@ def game_day(
     per_minute
         The mean number of faults per minute while the network is whole.
     kinds
-        Any of "kill", "pause", "slow", "reset" and "cut"; None for all but the last.
+        Any of "kill", "pause", "slow", "reset", "cut" and "node"; None for the first four.
     spare
         Brokers that are not harmed, and ``"root"``.
     seed
@@ -380,6 +407,9 @@ def game_day(
         functions that return what is wrong now with anything, as sentences.
     token
         Where the network has rights: the token of a principal that may operate it.
+    node_command
+        For the kind "node": the command that ends a machine, without a shell. ``{node}`` in it is the machine's name,
+        as Ray knows it: that of its pod on Kubernetes. Ray's head and the machine of this process are not ended.
     dry_run
         Cause nothing: the report has the faults that would be caused, as the network is now.
     stop
@@ -413,12 +443,17 @@ def game_day(
         raise InputError(
             f"network {net.name!r} does not heal, so it promises to survive nothing: launch it with recovery=Recovery()"
         )
+    nodes = None
+    if "node" in wanted:
+        if node_command is None or "{node}" not in node_command:
+            raise InputError("kinds: node: give the command that ends one, with {node} where its name comes")
+        nodes = Nodes(node_command)
     membership = scheme_of(directory.scheme).membership
     terms = terms.within(directory.features.times, membership, net.inspect.brokers())
     if not dry_run:
-        return _Host(net, terms, operator, list(conditions), stop or threading.Event(), progress).run()
+        return _Host(net, terms, operator, list(conditions), stop or threading.Event(), progress, nodes).run()
     report = GameDayReport(net.name, directory.scheme, terms, reason="nothing was done: it was a dry run")
-    view = view_of(net, net.status(), 0.0)
+    view = view_of(net, net.status(), 0.0, nodes)
     refusal = GameDay(terms).refusal(view)
     if refusal:
         raise InputError(f"network {net.name!r} can have no game day now: {refusal}")

@@ -64,7 +64,8 @@ VOLUME = fields(
 )
 POD = fields(
     "securityContext containers automountServiceAccountToken",
-    automountServiceAccountToken=one_of(False),
+    automountServiceAccountToken={"type": "boolean"},
+    serviceAccountName=NAME,
     restartPolicy=one_of("OnFailure", "Never", "Always"),
     securityContext=fields(
         "runAsNonRoot runAsUser seccompProfile",
@@ -118,6 +119,25 @@ KINDS: dict[str, Schema] = {
         ),
     ),
     "ConfigMap": kind("v1", "ConfigMap", data=TEXTS),
+    "ServiceAccount": kind("v1", "ServiceAccount"),
+    "Role": kind(
+        "rbac.authorization.k8s.io/v1",
+        "Role",
+        rules=several(
+            fields(
+                "apiGroups resources verbs",
+                apiGroups=several({"type": "string"}),
+                resources=several(TEXT),
+                verbs=several(TEXT),
+            )
+        ),
+    ),
+    "RoleBinding": kind(
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        roleRef=fields("apiGroup kind name", apiGroup=TEXT, kind=one_of("Role"), name=NAME),
+        subjects=several(fields("kind name", kind=one_of("ServiceAccount"), name=NAME)),
+    ),
     "Job": kind(
         "batch/v1",
         "Job",

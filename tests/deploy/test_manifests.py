@@ -8,11 +8,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import typer
 import yaml
 from packaging.requirements import Requirement
 from rayvous.actors.channels.config import ports_of
 from rayvous.actors.network.network_file import read_network_file
+from rayvous.cli.app import app
 from rayvous.cli.doctor.machine import STORE_SHARE
+from rayvous.cli.verbs.game_day import TOKEN_VARIABLE
 from rayvous.gateway.origins import OtherHost, check_host
 from rayvous.gateway.serving import names_of
 
@@ -43,7 +46,8 @@ RESOURCES = read()
 CLUSTER = RESOURCES["RayCluster", "rayvous"]
 GROUPS = [CLUSTER["spec"]["headGroupSpec"], *CLUSTER["spec"]["workerGroupSpecs"]]
 JOB = RESOURCES["Job", "rayvous-up"]["spec"]["template"]["spec"]
-PODS = [*(group["template"]["spec"] for group in GROUPS), JOB]
+GAME_DAY = RESOURCES["Job", "rayvous-game-day"]["spec"]["template"]
+PODS = [*(group["template"]["spec"] for group in GROUPS), JOB, GAME_DAY["spec"]]
 
 
 def size(text):
@@ -162,6 +166,27 @@ def test_the_job_finds_its_cluster_its_token_and_its_file(tmp_path):
         ports = {port["name"]: port["containerPort"] for port in there}
         assert settings.gateway.http == f"0.0.0.0:{ports['gateway']}"
         assert settings.gateway.stomp == f"0.0.0.0:{ports['stomp']}"
+
+
+def test_a_game_day_may_delete_pods_and_no_other_pod_has_an_account():
+    pod, name = GAME_DAY["spec"], "rayvous-game-day"
+    assert [each["automountServiceAccountToken"] for each in PODS] == [False] * (len(PODS) - 1) + [True]
+    assert pod["serviceAccountName"] == name and ("ServiceAccount", name) in RESOURCES
+    binding = RESOURCES["RoleBinding", name]
+    assert binding["roleRef"]["name"] == binding["subjects"][0]["name"] == name
+    assert RESOURCES["Role", name]["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}
+    ]
+    up = RESOURCES["Job", "rayvous-up"]["spec"]["template"]["metadata"]["labels"]
+    assert GAME_DAY["metadata"]["labels"] == up, "policy.yaml lets it use Ray"
+    (day,), (volume,) = pod["containers"], pod["volumes"]
+    known = {name for each in typer.main.get_command(app).commands["chaos"].params for name in each.opts}
+    assert {word for word in day["command"] if word.startswith("--")} <= known
+    python, script, node = day["command"][day["command"].index("--node-command") + 1].split()
+    assert (python, node) == ("python", "{node}")
+    assert script == f"{day['volumeMounts'][0]['mountPath']}/delete_pod.py"
+    compile(RESOURCES["ConfigMap", volume["configMap"]["name"]]["data"]["delete_pod.py"], script, "exec")
+    assert {each["name"] for each in day["env"]} >= {TOKEN_VARIABLE, "RAY_AUTH_TOKEN"}
 
 
 def test_the_gateways_know_the_names_of_their_service(tmp_path):

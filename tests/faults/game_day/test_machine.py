@@ -12,7 +12,16 @@ from rayvous.faults.game_day.draws import drawn
 from rayvous.faults.game_day.machine import Check, End, GameDay, Lift, Restart, Strike, Target, View, Whole
 from rayvous.faults.game_day.rehearsal import rehearse
 from rayvous.faults.game_day.report import GameDayReport
-from rayvous.faults.game_day.terms import ABSENT, KINDS, ROOT, Terms, kinds_of, require_allowed, spared
+from rayvous.faults.game_day.terms import (
+    ABSENT,
+    ENDING,
+    KINDS,
+    ROOT,
+    Terms,
+    kinds_of,
+    require_allowed,
+    spared,
+)
 from rayvous.protocol.errors import AccessDenied, InputError
 from rayvous.protocol.gateways import AccessConfig, Principal, digest_of
 from rayvous.protocol.messages.recovery import Recovery
@@ -25,7 +34,8 @@ def view_of(*clusters: int, together: int = 1, **more: object) -> View:
     """Return a network with a broker in each of these clusters, so many to a process; broker 0 is the root."""
     brokers = range(len(clusters))
     targets = tuple(Target(tuple(brokers[at : at + together])) for at in range(0, len(clusters), together))
-    return replace(View(0.0, targets, dict(enumerate(clusters)), root=0), **more)
+    nodes = tuple(Target(tuple(brokers[at::3])) for at in range(min(3, len(clusters))))
+    return replace(View(0.0, targets, dict(enumerate(clusters)), root=0, nodes=nodes), **more)
 
 
 @dataclass
@@ -52,9 +62,10 @@ class World:
             self.checked = self.checking[0]
         problems = ("it heals",) if self.now < self.unwhole_until or self.now < self.lasts_until else ()
         living = tuple(one for one in self.view.targets if not self.dead & set(one.brokers))
+        clusters = {broker: of for broker, of in self.view.clusters.items() if broker not in self.dead}
         return replace(
-            self.view, now=self.now, targets=living, dead=tuple(sorted(self.dead)), problems=problems,
-            checked=self.checked, broken=self.broken, stop=self.stop,
+            self.view, now=self.now, targets=living, clusters=clusters, dead=tuple(sorted(self.dead)),
+            problems=problems, checked=self.checked, broken=self.broken, stop=self.stop,
         )  # fmt: skip
 
     def do(self, step: object) -> None:
@@ -62,7 +73,7 @@ class World:
             case Strike():
                 self.strikes.append(step)
                 self.lasts, self.lasts_until = step, self.now + step.seconds
-                if step.kind == "kill":
+                if step.kind in ENDING:
                     self.dead |= set(step.brokers)
                 self.unwhole_until = self.now + (
                     step.seconds + self.dice.uniform(0, 20) if self.heals else 1e9
@@ -100,8 +111,8 @@ class World:
         if terms.keep_members and strike.kind in ABSENT:
             kept = {seen.clusters[broker] for broker in left}
             assert {seen.clusters[broker] for broker in strike.brokers} <= kept
-        held = [one.holds for one in seen.targets if one.brokers == strike.brokers]
-        assert strike.kind != "kill" or held == [""]
+        held = [one.holds for one in seen.hit_by(strike.kind) if one.brokers == strike.brokers]
+        assert strike.kind not in ENDING or held == [""]
 
 
 @given(
