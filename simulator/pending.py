@@ -11,9 +11,11 @@ from typing import Any, Final, NamedTuple, Never, TypeAlias
 
 from ..protocol.effects import Acknowledge, Received
 from ..protocol.ids import BrokerId, ClientId
+from .faults import Faults
 from .hosts import FromClient, Ticket
 from .network import SimulatedNetwork, _do
 from .sessions import ClientSession, Sessions, say_now_and_then
+from .transport import SimulatedTransport
 
 Process: TypeAlias = "BrokerId | ClientId"
 
@@ -35,7 +37,7 @@ class Pending(NamedTuple):
     source, targets
         The processes; brokers are numbers, clients are names.
     what
-        The message or effect; what a client does, in words; of other actions the function.
+        The message or effect; what a client does, in words; of other actions the words, or the function.
     values
         What an other action is done with.
     """
@@ -74,7 +76,26 @@ def pending_of(action: Callable[[Never], None], value: object) -> Pending:
         return Pending(TICK, None, (values[0].id,), None, values)
     if function is SimulatedNetwork._serve:
         return Pending(TURN, None, (values[0].id,), do, values)
-    return _of_client(function, values) or Pending(OTHER, None, (), do, values)
+    return _of_client(function, values) or Pending(OTHER, None, (), _words(function, values) or do, values)
+
+
+def _words(function: object, values: tuple[Any, ...]) -> str:
+    """Return what an action does that has no other words than the name of its function; "" for an action of a user."""
+    if function is SimulatedNetwork._drained:
+        return f"broker {values[0].id} knows that its clients have what it sent them"
+    if function is Faults._tell_dead:
+        return f"broker {values[0].id} is told that broker {values[2]} is dead"
+    if function is SimulatedTransport._found:
+        return f"broker {values[0].id} finds the new process of broker {values[2].id}"
+    if function is SimulatedTransport._tell_missed:
+        return (
+            f"broker {values[0].source.id} is told that the connection to broker {values[0].target.id} broke"
+        )
+    if function is SimulatedTransport.release:
+        return (
+            f"the link from broker {values[0].source.id} to broker {values[0].target.id} carries what it held"
+        )
+    return ""
 
 
 def _of_client(function: object, values: tuple[Any, ...]) -> Pending | None:
@@ -96,12 +117,24 @@ def _of_client(function: object, values: tuple[Any, ...]) -> Pending | None:
     return None
 
 
-def under_way(network: SimulatedNetwork) -> Iterator[tuple[int, float, Pending]]:
-    """Yield (number, time of arrival, message) of each message under way; a message keeps its number."""
+def under_way(network: SimulatedNetwork, others: set[int]) -> Iterator[tuple[int, float, Pending]]:
+    """Yield (number, time of arrival, message) of each message under way; a message keeps its number.
+
+    Parameters
+    ----------
+    network
+        The network.
+    others
+        The numbers of actions that are no messages, as far as they are known from earlier calls; others are added.
+    """
     for arrives, order, action, value in network.heap:
+        if order in others:
+            continue
         found = pending_of(action, value)
         if found.kind in UNDER_WAY:
             yield order, arrives, found
+        elif found.kind != LOST:
+            others.add(order)
 
 
 def held(network: SimulatedNetwork) -> Iterator[tuple[BrokerId, BrokerId, int]]:

@@ -183,3 +183,9 @@ def ring_angles(count: int) -> list[float]:
         spread = [middle + (index - (many - 1) / 2) * min(step, 36.0) for index in range(many)]
         angles += [math.radians(angle) for angle in spread]
     return angles
+
+
+def ring_width(count: int, apart: float) -> float:
+    """Return how wide a unit must be drawn so that two neighbours of `count` members on a ring are this far apart."""
+    angles = ring_angles(count)
+    return apart / (2 * RING_RADIUS * math.sin((angles[1] - angles[0]) / 2)) if count > 2 else 0.0

@@ -16,12 +16,23 @@
     return found;
   };
   const bit = (kind) => 1 << data.kinds.indexOf(kind);
-  const QUIET = bit("tick") | bit("heartbeat");
+  const QUIET = bit("tick") | bit("heartbeat") | bit("idle");
   const POINT = "-2";
   const APART = 200;
   const seconds = (micro, digits = 4) => `${(micro / 1e6).toFixed(digits)} s`;
   const counted = (many, word) => `${many} ${word}${many === 1 ? "" : "s"}`;
   const short = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+
+  // The part of the plane in which the brokers of a frame are.
+  function around(frame) {
+    let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (const [key, value] of frame) {
+      if (key[0] !== "p") continue;
+      [left, right, top, bottom] = [Math.min(left, value[0]), Math.max(right, value[0]), Math.min(top, value[1]), Math.max(bottom, value[1])];
+    }
+    const wide = Math.max(260, right - left + 64), high = Math.max(150, bottom - top + 84);
+    return [(left + right - wide) / 2, (top + bottom - high) / 2 + 4, wide, high];
+  }
 
   // A run: its moments as differences, and some whole frames.
   class Run {
@@ -32,18 +43,15 @@
       this.place = place;
       this.whole = [];
       const frame = new Map();
-      let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+      [this.wide, this.high] = [0, 0];
       this.moments.forEach((moment, number) => {
         this.change(frame, moment);
         if (number % APART === 0) this.whole.push(new Map(frame));
-        for (const [key, value] of Object.entries(moment[4])) {
-          if (key[0] !== "p" || !value) continue;
-          left = Math.min(left, value[0]); right = Math.max(right, value[0]);
-          top = Math.min(top, value[1]); bottom = Math.max(bottom, value[1]);
+        if (Object.keys(moment[4]).some((key) => key[0] === "p")) {
+          const [, , wide, high] = around(frame);
+          [this.wide, this.high] = [Math.max(this.wide, wide), Math.max(this.high, high)];
         }
       });
-      const wide = Math.max(260, right - left + 64), high = Math.max(150, bottom - top + 84);
-      this.view = [(left + right - wide) / 2, (top + bottom - high) / 2 + 4, wide, high];
       this.chosen = null;
     }
     change(frame, moment) {
@@ -72,9 +80,9 @@
     const picture = make("section", { class: "sheet", "aria-label": `picture of ${run.name}` });
     if (runs.length > 1) picture.append(make("h2", {}, run.name));
     const inside = make("div", { class: "picture" });
-    const least = Math.round(run.view[2] * 0.62), most = Math.round(run.view[2] * 2.1);
-    const svg = draw("svg", { viewBox: run.view.join(" "), role: "group", "aria-label": `the network of ${run.name}` });
-    svg.style.cssText = `width:100%;min-width:${Math.max(300, least)}px;max-width:${most}px`;
+    const least = Math.max(300, Math.round(run.wide * 0.62)), most = Math.round(run.wide * 2.1);
+    const svg = draw("svg", { role: "group", "aria-label": `the network of ${run.name}` });
+    svg.style.cssText = `width:100%;min-width:${least}px;max-width:${most}px;max-height:600px;aspect-ratio:${run.wide}/${run.high}`;
     inside.append(svg);
     picture.append(inside, make("p", { class: "legend" }));
     if (run.note) picture.append(make("p", { class: "note" }, `Not all is shown: ${run.note}.`));
@@ -165,6 +173,8 @@
       svg.append(...part.layers);
     }
     const [back, ways, front, above] = part.layers;
+    run.view = around(frame);
+    svg.setAttribute("viewBox", run.view.join(" "));
     back.replaceChildren(...links(frame, run.view));
     ways.replaceChildren();
     above.replaceChildren();
@@ -180,14 +190,14 @@
       const [source, target] = JSON.parse(ends), one = where(frame, source, run.view), other = where(frame, target, run.view);
       if (!one || !other) continue;
       const [key, flight] = flights[0], begins = left(run, key, number);
-      const share = Math.min(0.85, Math.max(0.2, (time - begins) / Math.max(1, flight[4] - begins)));
+      const apart = Math.hypot(other[0] - one[0], other[1] - one[1]), least = Math.min(0.45, 19 / Math.max(1, apart));
+      const share = Math.min(1 - least, Math.max(least, (time - begins) / Math.max(1, flight[4] - begins)));
       const x = one[0] + share * (other[0] - one[0]), y = one[1] + share * (other[1] - one[1]);
       const group = draw("g", { class: `flight${flight[5] ? " beat" : ""}` });
       const words = flights.map(([, each]) => data.texts[each[2]]);
       group.append(draw("title", {}, `${words.join(", ")}: ${name(source)} to ${name(target)}`), draw("circle", { cx: x, cy: y, r: flight[5] ? 2.5 : 4 }));
       const label = short(words[0], 14) + (flights.length > 1 ? ` ×${flights.length}` : "");
-      const apart = Math.hypot(other[0] - one[0], other[1] - one[1]) > 60;
-      if (groups.size <= 5 && apart && !flight[5]) group.append(draw("text", { x: x + 6, y: y + (labels++ % 2 ? 12 : -5) }, label));
+      if (groups.size <= 5 && apart > 60 && !flight[5]) group.append(draw("text", { x: x + 6, y: y + (labels++ % 2 ? 12 : -5) }, label));
       const under = draw("g", { class: group.getAttribute("class") });
       under.append(line(one, other, ""));
       ways.append(under);
@@ -418,7 +428,7 @@
   find("all").onchange = show;
   data.kinds.forEach((kind) => {
     const many = order.reduce((sum, _, place) => sum + ((moment(place)[1] & bit(kind)) !== 0 && order[place][2] > 0), 0);
-    if (!many || kind === "other") return;
+    if (!many || kind === "other" || kind === "idle") return;
     const button = make("button", { type: "button", "data-kind": kind, "aria-label": `to the next ${kind}, of ${many}` }, `${kind} `);
     button.append(make("span", {}, many.toLocaleString("en")));
     button.onclick = (event) => { const place = next(kind, event.shiftKey ? -1 : 1); if (place !== null) go(place); };
@@ -426,7 +436,7 @@
   });
   const keys = { m: "message", t: "tick", d: "death", e: "election" };
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input[type=range]")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const kind = keys[event.key.toLowerCase()];
     if (event.key === "ArrowRight") walk(1);
     else if (event.key === "ArrowLeft") walk(-1);

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...actors.pictures.dead import with_dead
 from ...actors.pictures.graph import graph_of_places
-from ...actors.pictures.layout import circle_layout, layout_of
+from ...actors.pictures.layout import circle_layout, layout_of, ring_width
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
@@ -37,6 +37,9 @@ ENTRIES_MAX: Final = 40
 SUBSCRIPTIONS_MAX: Final = 12
 MARKS_MAX: Final = 6
 UNDER_WAY_MAX: Final = 400
+WIDTH: Final = 100.0
+APART: Final = 37.0
+"""How wide a cluster is drawn at least, and how far apart its members are, in the units of the page."""
 WAITS: Final = ", waits"
 """What a broker says besides while it is not in its place yet."""
 
@@ -64,6 +67,7 @@ class Capture:
         self._in_views = any(place.view is not None for place in network.positions.values())
         self._filters: dict[Filter, int] = {}
         self._flights: dict[int, Flight] = {}
+        self._others: set[int] = set()
         self._shape: list[object] = []
         self._places: Frame = {}
 
@@ -119,7 +123,7 @@ class Capture:
         return number
 
     def places(self, frame: Mapping[str, object]) -> Frame:
-        """Return where each broker is drawn, in hundredths of a cluster's width; `frame` has their states."""
+        """Return where each broker is drawn, in the units of the page; `frame` has their states."""
         shape: list[object] = [
             (broker, then.alive, then.role, then.cluster, then.above, then.below)
             for broker, then in brokers_in(frame)
@@ -136,10 +140,14 @@ class Capture:
                 graph.add_edge(place.broker, place.parent, kind="tree")
         draw = circle_layout if self._in_views else layout_of
         layout = draw(with_dead(graph, network.positions.values()))
-        return {
-            f"p{broker}": (round(100 * x), round(-100 * y))
-            for broker, (x, y) in sorted(layout.places.items())
-        }
+        wide = max(WIDTH, ring_width(max(map(len, network.members.values())) - 1, APART))
+        found: Frame = {}
+        for broker, (x, y) in sorted(layout.places.items()):
+            layer = min(
+                (layout.places[hub][1] for hub in layout.hubs), key=lambda each: abs(each - y), default=y
+            )
+            found[f"p{broker}"] = round(wide * x), -round(WIDTH * layer + wide * (y - layer))
+        return found
 
     def _current(self) -> list[Position]:
         network = self._network
@@ -159,6 +167,10 @@ class Capture:
         if len(sessions) > CLIENTS_MAX:
             found["more"] = len(sessions) - CLIENTS_MAX
         return found
+
+    def client(self, name: ClientId) -> Frame:
+        """Return one client."""
+        return {f"c{printable(name)}": self._client(self._network.sessions[name])}
 
     def _client(self, session: ClientSession) -> ClientThen:
         state = "dead" if not session.alive else "left" if session.left else ""
@@ -182,7 +194,7 @@ class Capture:
         """Return the messages under way: from whom, to whom, what, and when they arrive."""
         found: Frame = {}
         known, self._flights = self._flights, {}
-        for order, arrives, pending in under_way(self._network):
+        for order, arrives, pending in under_way(self._network, self._others):
             flight = known.get(order)
             if flight is None:
                 flight = Flight(

@@ -42,7 +42,7 @@ def consequences(
 def _of_broker(broker: int, old: BrokerThen, new: BrokerThen) -> Iterator[tuple[str, str]]:
     here = who(broker)
     if old.state != new.state and new.state in DEAD:
-        yield "death", f"{here} dies"
+        yield "death", f"{here} dies" if new.state == "dead" else f"{here} has left, and its process ends"
         return
     if new.incarnation != old.incarnation:
         yield "restart", f"{here} starts again"

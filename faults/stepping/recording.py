@@ -34,22 +34,24 @@ from ...simulator.pending import (
 from ...simulator.simulation import Simulation
 from .capture import Capture
 from .consequences import consequences
-from .frames import ALL, Frame, Texts, apply
+from .frames import ALL, Frame, Texts, apply, brokers_in
 from .words import action_words, cut, message_words, who
 
 KINDS: Final = (
     "message", "notification", "client", "tick", "heartbeat", "death", "restart", "election", "place", "view", "loss",
     "other",
+    "idle",
 )  # fmt: skip
 """What a moment may be; it may be several of them. A message leaves or arrives that is no heartbeat."""
 
-WORK_MAX: Final = 2_000_000
+WORK_MAX: Final = 1_500_000
 WORK_OF_AN_ACTION: Final = 40
-WORK_OF_A_KEY: Final = 8
+WORK_OF_A_KEY: Final = 1
 MOMENTS_MAX: Final = 8_000
 TEXT_MAX: Final = 400
 
-_QUIET: Final = frozenset({"tick", "heartbeat"})
+_QUIET: Final = frozenset({"tick", "heartbeat", "idle"})
+_RARE: Final = frozenset({"death", "restart", "election", "place", "view"})
 
 
 class Enough(BaseException):
@@ -84,8 +86,13 @@ class Moment(NamedTuple):
 
     @property
     def quiet(self) -> bool:
-        """Whether it is a heartbeat or a tick of which nothing came."""
+        """Whether it is a heartbeat, a tick or another action of which nothing came."""
         return _QUIET.issuperset(self.kinds)
+
+    @property
+    def rare(self) -> bool:
+        """Whether it is kept where others are left out."""
+        return not _RARE.isdisjoint(self.kinds)
 
 
 class Recording:
@@ -147,7 +154,7 @@ class Recording:
         self._actions += 1
         self._note(self._touched(pending), _kinds_of(pending), action_words(pending), _way_of(pending))
         self._each(self._actions)
-        self._work += len(self._network.heap) + WORK_OF_AN_ACTION
+        self._work += len(self._network.heap) // 8 + WORK_OF_AN_ACTION
         if self._work > WORK_MAX:
             self.ended = f"so much has happened until {self._network.now:.3f} s that the recording ends there"
             raise Enough
@@ -167,7 +174,11 @@ class Recording:
             return [(ALL, capture.frame())]
         parts = [("f", capture.flights())]
         if pending.kind in (ANSWER, OWN):
-            parts.append(("cm", capture.clients()))
+            for name in pending.targets:
+                assert isinstance(name, str)
+                client = capture.client(name)
+                if client.keys() <= self._frame.keys():  # else it is one of those that are only counted
+                    parts.append(("", client))
         elif isinstance(target, int):
             broker = capture.broker(target)
             parts.append(("", broker))
@@ -196,14 +207,19 @@ class Recording:
         apply(self._frame, changes)
         found += [("loss", words) for words in self._losses]
         self._losses.clear()
-        if kinds == ("other",) and any(said for _, said in found):
-            text = ""  # what came of it says more
+        if kinds == ("other",):
+            if any(said for _, said in found):
+                text = ""  # what came of it says more
+            elif not found:
+                kinds = ("idle",)
         if not text and not found:
             self._waiting.update(changes)
             return
         those = dict.fromkeys([*kinds, *(kind for kind, _ in found)])
         if len(those) > 1:
             those.pop("other", None)
+        if way is None and len(touched := [broker for broker, _ in brokers_in(changes)]) == 1:
+            way = None, touched[0]
         words = "; ".join([text] * bool(text) + [said for _, said in found if said])
         self._add(
             Moment(
@@ -229,7 +245,7 @@ class Recording:
             self._waiting = {}
         if self.stride:
             self._since += not moment.quiet
-            if moment.quiet or self._since % self.stride:
+            if moment.quiet or (self._since % self.stride and not moment.rare):
                 self._waiting = moment.changes
                 return
         self.moments.append(moment)
@@ -241,9 +257,10 @@ class Recording:
         self.stride, self._since = 2 * self.stride or 1, 0
         kept = [self.moments[0]]
         waiting: Frame = {}
+        few = sum(moment.rare for moment in self.moments) < MOMENTS_MAX // 2
         for moment in self.moments[1:]:
             self._since += not moment.quiet
-            if moment.quiet or self._since % min(self.stride, 2):
+            if moment.quiet or (self._since % min(self.stride, 2) and not (few and moment.rare)):
                 waiting.update(moment.changes)
                 continue
             kept.append(moment._replace(changes={**waiting, **moment.changes}))

@@ -28,7 +28,8 @@ from .frames import Texts
 from .recording import Enough, Recording
 
 ACTIONS_A_SNAPSHOT: Final = 2_500
-SNAPSHOTS_MAX: Final = 32
+SNAPSHOT_BYTES_MAX: Final = 4 * 1024 * 1024
+"""The size of all snapshots of a run together; they take time by their size."""
 
 
 class Run(Protocol):
@@ -104,7 +105,8 @@ class _Copied:
         return recording
 
     def _keep(self, network: Simulation, actions: int) -> None:
-        if actions % ACTIONS_A_SNAPSHOT == 0 and len(self._snapshots) < SNAPSHOTS_MAX:
+        sizes = [len(each) for _, each in self._snapshots]
+        if actions % ACTIONS_A_SNAPSHOT == 0 and sum(sizes) + sizes[-1] <= SNAPSHOT_BYTES_MAX:
             self._snapshots.append((actions, Snapshot(network)))
 
     def simulation(self, reached: tuple[int, int]) -> Simulation:

@@ -73,7 +73,8 @@ def action_words(pending: Pending) -> str:
     if pending.kind == TURN:
         return f"{who(pending.targets[0])}, which is slow, takes its next input"
     if pending.kind == LOST:
-        return f"{message_words(pending.what)} from {who(pending.source)} is lost: nobody is there who waits for it"
+        lost = f"{message_words(pending.what)} from {who(pending.source)} is lost under way"
+        return f"{lost}: an end of it died, or the connection broke"
     if pending.kind == OWN:
         return f"{pending.targets[0]} {pending.what}"
     if pending.kind in UNDER_WAY:
@@ -85,7 +86,9 @@ def action_words(pending: Pending) -> str:
 
 
 def _other(pending: Pending) -> str:
-    """Return an action by the name of its function, and what it is done with as far as that is short."""
+    """Return an action by its words; else by the name of its function, and what short values it is done with."""
+    if isinstance(pending.what, str):
+        return pending.what
     name = getattr(pending.what, "__name__", type(pending.what).__name__).strip("_").replace("_", " ")
     values = [_value(value) for value in pending.values]
     return cut(" ".join([name, *(value for value in values if value)]), 2 * DETAIL_MAX)

@@ -1,6 +1,7 @@
 """The player in a real browser, headless Chromium: it is whole, goes forward and back, and fetches nothing."""
 
 import pytest
+from rayvous.faults.stepping.frames import brokers_in, clients_in
 from rayvous.faults.stepping.player import step
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -41,6 +42,11 @@ def press(browser, kind_or_id):
 def key(browser, name, shift="false"):
     pressed = f"new KeyboardEvent('keydown', {{key: '{name}', shiftKey: {shift}, bubbles: true}})"
     browser.evaluate(f"document.body.dispatchEvent({pressed})")
+
+
+def slide(browser, seconds):
+    slider = "const s = document.getElementById('slider')"
+    browser.evaluate(f"(() => {{ {slider}; s.value = {1e6 * seconds}; s.oninput(); }})() || 1")
 
 
 def drawn(browser):
@@ -102,20 +108,39 @@ def test_buttons_go_to_the_next_of_a_kind_and_back_the_same_way(browser, paths):
 def test_every_moment_of_the_page_is_that_of_the_player(browser, paths):
     found, player = paths
     browser.open(found["one"].as_uri(), 1280)
-    player.at(0.0)
+    slide(browser, 2.9)
+    clients = (
+        "[...document.querySelectorAll('.runs table')].filter(each => each.textContent.startsWith('client'))"
+    )
+    clients = f"[...{clients}[0].rows].slice(1)"
+    player.at(2.9)
     for _ in range(40):
         press(browser, "forward")
         player.forward()
         assert says(browser) == f"{player.place.at_seconds:.4f} s {player.then().moment.text}"
-        below = "document.querySelector('#runs').textContent"
-        assert all(name in browser.evaluate(below) for name in player.then().clients())
+        frame = player.then().frame
+        expected = {
+            str(broker): (
+                f"{then.role} {then.state}".split(),
+                "translate({} {})".format(*frame[f"p{broker}"]),
+            )
+            for broker, then in brokers_in(frame)
+            if broker >= 0
+        }
+        shown = {
+            broker: ([each for each in classes.split()[1:] if each != "now"], place)
+            for broker, classes, place in drawn(browser)
+            if broker != "-2"
+        }
+        assert shown == expected
+        rows = browser.evaluate(f"{clients}.map(row => [...row.cells].map(cell => cell.textContent))")
+        assert [row[:2] for row in rows] == [[name, str(then.home)] for name, then in clients_in(frame)]
+        assert rows[0][3] == "".join(f"given {name}:{number}" for name, number in frame["calice"].given)
 
 
 def test_the_slider_and_play_and_the_choice_of_a_broker(browser, paths):
     browser.open(paths[0]["one"].as_uri(), 1280)
-    browser.evaluate(
-        "(() => { const s = document.getElementById('slider'); s.value = 12500000; s.oninput(); })() || 1"
-    )
+    slide(browser, 12.5)
     assert browser.evaluate("document.getElementById('clock').textContent") == "12.500 s"
     assert not [each for each in drawn(browser) if "dead" in each[1]], "it was started again at 12 s"
     press(browser, "play")

@@ -1,9 +1,11 @@
 """A player shows what brokers and clients are at each moment, forward and back, and watches without a trace."""
 
 import json
+import math
 import re
 from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -42,15 +44,14 @@ def network(scheme="hybrid", clusters=4, brokers=3, seconds=30, **options):
     return found
 
 
-def compared(run):
-    """Record a run, and compare its frame after each action with a look at the whole network."""
+def compared(run, every=7):
+    """Record a run, and compare its frame after every seventh action with a look at the whole network."""
     texts = Texts()
     seen = []
     make, drive = run
 
     def look(actions):
-        # Reading a new capture costs as much as the run: each seventh moment, which is prime to what repeats.
-        if actions % 7 == 0:
+        if actions % every == 0:
             assert recorded.frame == Capture(make, texts).frame(), recorded.moments[-1]
             seen.append(actions)
 
@@ -65,6 +66,21 @@ def compared(run):
 def test_what_is_shown_is_what_brokers_and_clients_are(scheme):
     found = network(scheme, clusters=3, brokers=2)
     assert compared((found, lambda: found.advance_to(20.0))) > 100
+
+
+def test_a_broker_that_dies_of_a_message_leaves_its_clients_alone():
+    found = network(clusters=2, brokers=2, seconds=3)
+    found.at(1.5, found.crash_after, 2, 0)
+    assert compared((found, lambda: found.advance_to(4.0)), every=1) > 100
+
+
+@pytest.mark.parametrize("brokers", [1, 3, 6, 9])
+@pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
+def test_no_broker_is_drawn_over_another(scheme, brokers):
+    frame = Capture(Simulation(ClusterTree(3, brokers), scheme), Texts()).frame()
+    places = [value for key, value in frame.items() if key[0] == "p"]
+    assert len(places) == 3 * brokers
+    assert min(math.dist(*pair) for pair in combinations(places, 2)) > 2 * 13, "the radius in player.js"
 
 
 @pytest.mark.parametrize("seed", seeds(20, quick=1))
@@ -194,6 +210,8 @@ def test_a_long_run_is_thinned_and_says_so(monkeypatch):
     monkeypatch.setattr(recording, "MOMENTS_MAX", 300)
     player = step(network(clusters=3, brokers=2), seconds=20.0)
     assert len(player) <= 300 and "is shown" in player.notes()[0]
+    assert player.to("death").place.at_seconds == 3.0 and player.to("restart").place.at_seconds == 12.0
+    player.at(0.0)
     for _ in range(5):
         player.forward(len(player) // 6)
         assert Capture(player.simulation, player._texts).frame() == player.then().frame
@@ -243,3 +261,13 @@ def test_a_simulation_at_its_end_has_one_moment():
     player = step(Simulation(ClusterTree(1, 1)))
     assert len(player) == 1 and player.forward(3).back(2).then().moment.text == "the beginning"
     assert "broker 0: alive" in repr(player) and "<iframe" in player._repr_html_()
+
+
+def test_the_page_of_the_docs_says_what_is_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", (EXAMPLES.parent / "docs" / "step.md").read_text(), re.DOTALL)
+    assert len(code) == 2
+    names: dict[str, object] = {}
+    exec("\n".join(code).replace("player.then()", "assert 5 == player.then()", 1), names)
+    assert names["player"].then().moment.kinds == ("tick", "election", "message", "loss")
+    assert (tmp_path / "election.html").exists()
