@@ -16,6 +16,8 @@ Rules
 * Of the events that a worker held when it died or stood still, one may be the cause. They are *suspects*: each is given
   to a worker that holds nothing else, and gets nothing else meanwhile. So no event is given up for what another did.
 * A worker that stood still gets nothing until it asks for an event.
+* An event whose time to live passes while no worker holds it is done: it is never given. One that a worker holds is
+  that worker's until it comes back.
 * The position per publisher passes what is done without a gap; what is done above it is stored beside it. So nothing
   that was acknowledged is given again by a later process of the group. That process lets the workers say first, for
   `silent_seconds`, what they hold.
@@ -146,12 +148,23 @@ class GroupMachine:
         self._later: list[tuple[float, int, _Line]] = []
         self._turn = count()
         self._suspects: set[EventId] = set()
+        self._until: dict[EventId, float] = {}  # when those expire that are not done
+        self._expiring: list[tuple[float, EventId]] = []  # those of them that wait, and some that do not
         self._dying: set[EventId] = set()
 
     # Events that come.
 
-    def take(self, publisher: ClientId, sequence: int, key: Hashable | None = None) -> bool:
-        """Take an event of the subscription; return whether it is new, and has to be retained by the host."""
+    def take(
+        self,
+        publisher: ClientId,
+        sequence: int,
+        key: Hashable | None = None,
+        until: float | None = None,
+    ) -> bool:
+        """Take an event of the subscription; return whether it is new, and has to be retained by the host.
+
+        `until` is when it expires, on the clock of `expire`; None for never.
+        """
         event = publisher, sequence
         if sequence <= self.position.get(publisher, 0) or event in self._line_of or event in self._dying:
             return False
@@ -168,6 +181,9 @@ class GroupMachine:
             line = self._keyed[key] = _Line()
             self._key_of[line] = key
         self._line_of[event] = line
+        if until is not None:
+            self._until[event] = until
+            heappush(self._expiring, (until, event))
         holder = self._holder.get(event)  # who said so before it came
         if holder is not None and line.owner in (None, holder) and not line.waiting:
             line.owner = holder
@@ -179,6 +195,25 @@ class GroupMachine:
         line.waiting.append(event)
         self._offer(line)
         return True
+
+    def expire(self, now: float) -> list[EventId]:
+        """Let those events that wait, and are past their time to live, be done; return them."""
+        gone = []
+        while self._expiring and self._expiring[0][0] < now:
+            event = heappop(self._expiring)[1]
+            line = self._line_of.get(event)
+            if line is None or event in self._holder:
+                continue
+            gone.append(event)
+            del self._line_of[event]
+            line.waiting.remove(event)
+            if not line.waiting:
+                self._ready.pop(line, None)
+                if line.owner is not None and self._workers[line.owner].saving is line:
+                    self._workers[line.owner].saving = None
+                self._released(line)
+            self._finish(event)
+        return gone
 
     def _offer(self, line: _Line, *, first: bool = False) -> None:
         """Put a line in which something waits where it is found."""
@@ -449,6 +484,8 @@ class GroupMachine:
                 self.given_up.append(GivenUp(*event, f"deliveries: {times}, and at the last one {why}"))
                 continue
             line.waiting.appendleft(event)
+            if event in self._until:
+                heappush(self._expiring, (self._until[event], event))
 
     def _released(self, line: _Line, *, first: bool = False) -> None:
         """Let any worker have the events of a line of which its owner holds none, and wants none."""
@@ -471,6 +508,7 @@ class GroupMachine:
     def _finish(self, event: EventId) -> None:
         publisher, sequence = event
         self._tries.pop(event, None)
+        self._until.pop(event, None)
         self._suspects.discard(event)
         if sequence > self.position.get(publisher, 0):
             self._done.setdefault(publisher, set()).add(sequence)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from .checker.expiry import late_notifications
 from .injector import Injector
 from .plans.cases import BUILD_SECONDS, Action, Case, Late
 from .plans.damage_cases import found_heartbeats, is_damaged
@@ -219,6 +220,8 @@ class ChaosRun:
         trace = system.trace()
         judged = trace if self._judged_from is None else trace.since(self._judged_from)
         report.judge(judged, keep_trace=self._keep_trace, lossless=case.lossless)
+        for problem in late_notifications(trace.notifications(), system.account.expires):
+            self._problem(problem)
         system.count(report)
         told = system.timeline.told(trace, self._heartbeat / 2, system.now)
         report.recoveries, report.timeline = told

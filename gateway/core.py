@@ -25,6 +25,7 @@ from typing import Literal, TypeAlias, TypeVar
 from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
+from ..protocol.expiry import checked_ttl, with_ttl
 from ..protocol.gateways import ANONYMOUS, GatewayLimits
 from ..protocol.groups import GroupConfig
 from ..routing.filters.filter import Filter
@@ -239,14 +240,18 @@ class Session:
         *,
         flush: bool = False,
         key: str | None = None,
+        ttl: float | None = None,
     ) -> Accepted:
         """Publish events, all or none; return when the network has accepted them, or with `flush` delivered them.
 
         A `key` identifies the events among all that this principal publishes. Events already published under
         the key, through any gateway, are not published again; the answer is the one given the first time.
+        `ttl` is their time to live in seconds; None leaves it to the events, which expire only if they say so.
 
         Raises
         ------
+        InputError
+            If `ttl` is not a number of seconds above 0.
         KeyReused, PublicationUnderWay
             As `PublisherQueue.publish`.
         EventError
@@ -260,6 +265,7 @@ class Session:
         """
         gateway, limits = self._gateway, self._gateway.limits
         self._require_open()
+        seconds = checked_ttl(ttl)
         if not len(events):
             raise EventError("there is no event")
         with gateway._refusals():
@@ -272,6 +278,7 @@ class Session:
             if key is not None and self.principal == ANONYMOUS:
                 raise AccessDenied("a key belongs to a principal: send a token", "publish")
             batch, named = await self._read(events, key)
+            batch = with_ttl(batch, seconds)
             with gateway.working(min(batch.nbytes, columns_bytes_max(limits))):
                 await self._pace(batch.work)
                 queue = await gateway._queue(self._of)
@@ -491,6 +498,7 @@ class Session:
         self._streams.discard(stream)
         self._of.streams -= 1
         self._gateway.counts["shed"] += stream.shed
+        self._gateway.counts["past_ttl"] += stream.past_ttl
         name = f"{self.principal}/{stream.durable}"
         if self._gateway._open.get(name) is stream:
             del self._gateway._open[name]

@@ -21,6 +21,8 @@ import numpy as np
 
 from ..protocol.batch import Column, EventBatch
 from ..protocol.documents import FORM
+from ..protocol.expiry import deadline
+from ..protocol.gathering import UNSEEN
 from ..protocol.json_events import plain_value
 from ..protocol.values import NULL, Kind, Timestamp, Value
 from .positions import identity
@@ -81,6 +83,11 @@ class Delivery:
     def published_at(self) -> float:
         """Publication time, in seconds since 1970."""
         return float(self._reading.batch.published_at[self._row])
+
+    @property
+    def expires_at(self) -> float | None:
+        """When it expires, in seconds since 1970; None for never."""
+        return deadline(self._reading.batch, self._row)
 
     @property
     def text(self) -> str:
@@ -151,6 +158,8 @@ def texts_of(batch: EventBatch) -> list[str]:
     for (name, _), column in batch.columns.items():
         if name == FORM:
             return [json_of(event)[0] for event in batch.documents()]
+        if name in UNSEEN:
+            continue
         head = _to_json(name) + ":"
         parts.append(shown(column, lambda value, head=head: head + _to_json(plain_value(value))))  # type: ignore[misc]
     if not parts:

@@ -13,9 +13,11 @@ Reference: docs/groups.md.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from ..protocol.errors import InputError, NotGiven
+from ..protocol.errors import InputError, NotGiven, RayvousError
 from ..protocol.gateways import GatewayLimits
 from ..protocol.ids import EventId
 from ..routing.filters.filter import Filter
@@ -41,6 +43,7 @@ class GroupStream(Stream):
         super().__init__(feed, limits, texts, filter=filter, durable=durable, on_end=on_end)
         self._worker = feed
         self._times: dict[EventId, int] = {}  # how often each was given that was not delivered yet
+        self._returns: set[asyncio.Task[None]] = set()
         self._given: dict[str, EventId] = {}  # what was delivered and not settled, by id, in order
 
     def has(self, id: str) -> bool:
@@ -80,6 +83,19 @@ class GroupStream(Stream):
         if event in self._times:
             self._given[item.id] = event
         return item.given(self._times.pop(event, 1))
+
+    def _drop(self, item: Delivery) -> None:
+        """Give a delivery back that is past its time to live: the group lets go of it."""
+        super()._drop(item)
+        event = item.publisher, item.sequence
+        if self._times.pop(event, None) is not None:
+            task = asyncio.get_running_loop().create_task(self._give_back(event))
+            self._returns.add(task)
+            task.add_done_callback(self._returns.discard)
+
+    async def _give_back(self, event: EventId) -> None:
+        with suppress(RayvousError):  # it is overdue some time, too
+            await self._worker.settle((), [(event, 0.0)])
 
     async def acknowledge(self, id: str, *, alone: bool = False) -> None:
         """Acknowledge a delivery and all before it, or `alone` only that one; on return no worker gets it again.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
@@ -97,6 +98,7 @@ class Stream:
         self._unwritten: Marks = {}
         self._writing = asyncio.Lock()
         self._ended: str | None = None
+        self.past_ttl = 0
         self._on_end = on_end
 
     # Beginning and end.
@@ -250,7 +252,11 @@ class Stream:
             return 0
         coming, passed = self._coming, 0
         while passed < most and coming and taker.room:
-            taker.take(coming.popleft())
+            item = coming.popleft()
+            if _is_past(item):
+                self._drop(item)
+            else:
+                taker.take(item)
             passed += 1
         return passed
 
@@ -317,8 +323,16 @@ class Stream:
         if (gap := self._queue.gap()) is not None:
             items.append(gap)
         while len(items) < most and self._queue and not self.held:
-            items.append(self._delivery(self._queue.take()))
+            item = self._queue.take()
+            if _is_past(item):
+                self._drop(item)
+            else:
+                items.append(self._delivery(item))
         return items
+
+    def _drop(self, item: Delivery) -> None:
+        """Drop a delivery that is past its time to live, and count it."""
+        self.past_ttl += 1
 
     def _delivery(self, item: Delivery) -> Delivery:
         if self._seal is None:
@@ -365,3 +379,8 @@ class Stream:
             except BaseException:
                 self._unwritten = taken | self._unwritten
                 raise
+
+
+def _is_past(item: Delivery) -> bool:
+    """Return whether a delivery is past its time to live."""
+    return (until := item.expires_at) is not None and until < time.time()

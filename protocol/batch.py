@@ -21,13 +21,14 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .documents import FORM, document, has_arrays
+from .documents import document, has_arrays
 from .errors import EventError
 from .gathering import (
     ATTRIBUTES_MAX,
     EVENT_BYTES_MAX,
     FORMS,
     NAME_CHARACTERS_MAX,
+    UNSEEN,
     ColumnKey,
     Gathered,
     check_name,
@@ -273,7 +274,7 @@ class EventBatch:
             size = len(self)
             out: list[dict[str, Value]] = [{} for _ in range(size)]
             for (name, kind), column in self.columns.items():
-                if name == FORM:
+                if name in UNSEEN:
                     continue
                 rows = None if column.present is None else np.flatnonzero(column.present)
                 values: list[Any] = (column.data if rows is None else column.data[rows]).tolist()

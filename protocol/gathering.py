@@ -31,6 +31,10 @@ ColumnKey: TypeAlias = tuple[str, Kind]
 Gathered: TypeAlias = dict[ColumnKey, tuple[list[int], list[Value]]]
 """The rows and the values of each column that is being made."""
 FORMS: Final[ColumnKey] = (FORM, Kind.STRING)
+TTLS: Final[ColumnKey] = ("\0ttl", Kind.FLOAT)
+"""The column of the times to live (`expiry`); its name is none that an attribute can have."""
+UNSEEN: Final = frozenset({FORM, TTLS[0]})
+"""The names of columns that are no attributes."""
 
 
 def event_of(event: Mapping[str, object]) -> Mapping[str, Value]:

@@ -22,6 +22,7 @@ import numpy as np
 from ..clients.group import GroupMachine, GroupProgress
 from ..clients.subscriber import SubscriberMachine
 from ..protocol.batch import EventBatch, Rows
+from ..protocol.expiry import deadline
 from ..protocol.groups import PUBLISHER_KEY, GroupConfig
 from ..protocol.ids import ClientId, EventId
 from ..protocol.messages.pubsub import Undeliverable
@@ -52,7 +53,7 @@ class Witness(Protocol):
     """Who records what the workers of a group get and say; see `faults.checker.groups`."""
 
     def came(self, event: EventId, key: object) -> None: ...  # noqa: D102
-    def gave(self, worker: str, event: EventId, deliveries: int) -> None: ...  # noqa: D102
+    def gave(self, worker: str, event: EventId, deliveries: int, now: float) -> None: ...  # noqa: D102
     def acknowledged(self, worker: str, event: EventId) -> None: ...  # noqa: D102
     def lost(self, worker: str, event: EventId) -> None: ...  # noqa: D102
     def gave_up(self, event: EventId) -> None: ...  # noqa: D102
@@ -136,7 +137,7 @@ class SimulatedGroup:
             event = batch.identity(row)
             key = event[0] if self.config.group_key == PUBLISHER_KEY else None
             self._witness.came(event, key)
-            if self._machine.take(*event, key):
+            if self._machine.take(*event, key, deadline(batch, row)):
                 self._events[event] = batch.take(np.array([row])).events()[0]
 
     def _store(self) -> None:
@@ -189,13 +190,21 @@ class SimulatedGroup:
                 self._store()
             else:
                 self._drop(worker, [event])
+        self._expire()
         machine.hear(worker.name, now, asks=not worker.held)
         self._drop(worker, machine.withdraw(worker.name))
         for each in machine.give(worker.name, now):
             event = each.publisher, each.sequence
             worker.held[event] = now + dice.choice((0.0, 0.05, 0.5)) * dice.random()
-            self._witness.gave(worker.name, event, each.deliveries)
+            self._witness.gave(worker.name, event, each.deliveries, now)
         self._harm(worker)
+
+    def _expire(self) -> None:
+        expired = self._machine.expire(self._network.now)
+        for event in expired:
+            self._events.pop(event)
+        if expired:
+            self._store()
 
     def _harm(self, worker: _Worker) -> None:
         """Let a worker die, stand still, or leave, now and then."""

@@ -140,6 +140,10 @@ class SimulatedNetwork:
         The number of events that machines have taken in.
     lost
         The number of messages lost on links, or with one of their ends.
+    past_ttl
+        The number of events that brokers and clients dropped because their time to live had passed.
+    expiring
+        Whether an event with a time to live was published.
     failures
         The last error of each broker whose store failed; the broker died of it.
     hosts, rendezvous
@@ -153,6 +157,8 @@ class SimulatedNetwork:
     faults, link_faults, cuts
         The faults. The methods of `faults` are also the network's: `crash`, `restart`, `cut` and so on.
     """
+
+    expiring = False
 
     def __init__(
         self,
@@ -191,7 +197,7 @@ class SimulatedNetwork:
         if checks.optional("admission", admission, AdmissionConfig, "an AdmissionConfig()") is not None:
             admission.validate()  # type: ignore[union-attr]
         self.now = 0.0
-        self.steps = self.lost = 0
+        self.steps = self.lost = self.past_ttl = 0
         self.scheme, self.recovery, self.admission = scheme, recovery, admission
         self.features = Features(recovery, store is not None, admission)
         self.heals, self._late_seconds = self.features.heals, self.features.late_seconds

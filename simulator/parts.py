@@ -67,6 +67,8 @@ class Whole(Protocol):
 
     now: float
     lost: int
+    past_ttl: int
+    expiring: bool
     steps: int
     seed: int
     plain: bool

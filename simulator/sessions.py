@@ -30,6 +30,7 @@ from ..clients.subscriber import SubscriberMachine
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, TellLost
 from ..protocol.errors import ClientError
+from ..protocol.expiry import living, timely
 from ..protocol.features import NONE
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import (
@@ -342,6 +343,11 @@ class Sessions:
         return session
 
     def _deliver(self, host: Host, effect: Deliver) -> None:
+        timed, gone = timely(effect, self._network.now)
+        self._network.past_ttl += gone
+        if timed is None:
+            return
+        effect = timed
         self.notified += len(effect.rows)
         arrives = self._arrives(host, effect, len(effect.clients))
         if self._heard_of:
@@ -356,6 +362,9 @@ class Sessions:
             machine = subscriber(session)
             session.heard_at = now
             rows = effect.rows[starts[place] : starts[place + 1]]
+            passed = len(rows)
+            rows = living(batch, rows, now)
+            self._network.past_ttl += passed - len(rows)
             new = machine.admit(batch, rows)
             if self.keep:  # brokers should send no duplicates to a subscriber that is not durable
                 for row in (new if machine.durable else rows).tolist():

@@ -28,6 +28,7 @@ from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.configs import DEFAULT_SCHEME, Position
 from ..protocol.errors import ClientError, InputError
+from ..protocol.expiry import checked_ttl, with_ttl
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
 from ..protocol.messages.pubsub import Answers, Cancel, Detach, Register
@@ -217,18 +218,35 @@ class Simulation(SimulatedNetwork):
         session.left = True
         self.clients.places.leave(CLIENT, client)
 
-    def publish(self, client: ClientId, broker: BrokerId, events: Iterable[Mapping[str, object]]) -> range:
+    def publish(
+        self,
+        client: ClientId,
+        broker: BrokerId,
+        events: Iterable[Mapping[str, object]],
+        *,
+        ttl: float | None = None,
+    ) -> range:
         """Publish events as one batch; return their sequence numbers. A new client attaches to `broker`.
+
+        Parameters
+        ----------
+        client, broker, events
+            Who publishes what, and where.
+        ttl
+            Their time to live in seconds; None for events that do not expire.
 
         Raises
         ------
         EventError
             If an event has a bad name or value.
+        InputError
+            If `ttl` is not a number of seconds above 0.
         ClientError
             If there is no such broker, it is dead, or the client is attached to another one.
         """
         given = list(checks.instance("events", events, Iterable, "mappings from attribute to value"))
-        batch = batch_of(given)
+        batch = with_ttl(batch_of(given), checked_ttl(ttl))
+        self.expiring = self.expiring or ttl is not None
         session = self._publisher(client, broker)
         machine = publisher(session)
         first = machine.published + 1
@@ -237,6 +255,7 @@ class Simulation(SimulatedNetwork):
         _, messages = machine.publish(batch, self.now)
         if self.clients.keep:
             self.account.published(self.now, client, first, batch.events())
+            self.account.expiring(self.now, client, first, len(batch), ttl)
         self.clients.tell(session, messages)
         return range(first, first + len(given))
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappush
-from typing import Final, NamedTuple, Never
+from typing import Final, NamedTuple, Never, TypeVar
 
 from ..protocol.effects import Deliver, Effect, Missed, Multicast, Received, Regroup, Renew, Send
 from ..protocol.errors import InputError
+from ..protocol.expiry import passable
 from ..protocol.ids import BrokerId
 from ..protocol.messages.beats import is_beat
 from ..protocol.messages.pubsub import Directed, Events
@@ -28,6 +29,7 @@ from .link_faults import pair_of
 from .parts import Whole
 
 CARRIERS: Final = (Events, Directed, Deliver)
+M = TypeVar("M")
 
 """Called with (time, sender, receiver or None for the group, message) when a broker sends."""
 
@@ -97,7 +99,9 @@ class SimulatedTransport:
 
     def _send(self, host: Host, effect: Send) -> None:
         net = self._network
-        to, message = effect.to, effect.message
+        to, message = effect.to, self._timely(effect.message) if net.expiring else effect.message
+        if message is None:
+            return
         leaves = net.now if self.at_once else self.leave(host, effect)
         if leaves is None:
             return
@@ -110,7 +114,9 @@ class SimulatedTransport:
 
     def _multicast(self, host: Host, effect: Multicast) -> None:
         net = self._network
-        message = effect.message
+        message = self._timely(effect.message) if net.expiring else effect.message
+        if message is None:
+            return
         leaves = net.now if self.at_once else self.leave(host, effect)
         if leaves is None:
             return
@@ -129,6 +135,14 @@ class SimulatedTransport:
                 heappush(heap, (leaves + connection.delay_seconds, next(order), connection.arrive, received))
             else:
                 self.transmit(connection, received, leaves)
+
+    def _timely(self, message: M) -> M | Events | None:
+        """Return a message without the events that are past their time to live; None if nothing is left."""
+        if not isinstance(message, Events):
+            return message
+        left, gone = passable(message, self._network.now)
+        self._network.past_ttl += gone
+        return left
 
     def leave(self, host: Host, effect: Effect, copies: int = 1) -> float | None:
         """Return when an effect's messages leave, of several the middle one; None if they are dropped."""

@@ -84,6 +84,7 @@ MAY_USE_RANDOM = {
     "faults/plans/stable_cases.py",
     "faults/plans/known_cases.py",
     "faults/plans/late_cases.py",
+    "faults/plans/expiry_cases.py",
     "faults/plans/group_cases.py",
     "faults/game_day/draws.py",
     "routing/topologies/cluster_trees.py",

@@ -16,6 +16,7 @@ import ray
 from ...clients.places import Tiers
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
+from ...protocol.expiry import checked_ttl
 from ...protocol.ids import BrokerId, ClientId
 from ...recovery.durability.durable_cursor import DeadLetter
 from ..answers import answered
@@ -70,6 +71,7 @@ class Attaching:
         place: Placement | None = None,
         durable: bool = False,
         take_over: bool = False,
+        ttl: float | None = None,
     ) -> Publisher:
         """Attach a publisher, by default at the broker with the fewest clients.
 
@@ -88,19 +90,24 @@ class Attaching:
         take_over
             Whether to take the name from a publisher that is still attached under it, or whose process died
             just now; see docs/service.md. A restarted Ray actor gets its own names again without it.
+        ttl
+            The time to live of its events, in seconds; None for events that do not expire. See docs/expiry.md.
 
         Raises
         ------
         NameTaken
             If another publisher has that name, and may not be taken over.
         InputError
-            If it is durable and the network does not heal.
+            If it is durable and the network does not heal, or `ttl` is not a number of seconds above 0.
         """
         checks.text("name", name)
+        seconds = checked_ttl(ttl)
         if checks.flag("durable", durable):
             publisher: Publisher = self._lasting(reattached_publisher, name, broker, place)
-            return publisher
-        return self.publishers([name], broker=broker, place=place, take_over=take_over)[0]
+        else:
+            publisher = self.publishers([name], broker=broker, place=place, take_over=take_over)[0]
+        publisher.ttl = seconds
+        return publisher
 
     def subscriber(
         self,

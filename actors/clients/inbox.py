@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
@@ -16,6 +16,8 @@ from ...clients.link import ClientLinks
 from ...clients.subscriber import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable, NameTaken
+from ...protocol.expiry import living
+from ...protocol.gathering import TTLS
 from ...protocol.messages.pubsub import Lost
 from ..host.departures import departures_here
 
@@ -115,6 +117,10 @@ class Inbox:
         When the inbox last had everything that its broker had for it, in seconds since 1970.
     links
         Which deliveries of a broker with a store have come.
+    shed
+        How many notifications were not read in time.
+    past_ttl
+        How many were not read before their time to live had passed.
     """
 
     def __init__(
@@ -131,6 +137,8 @@ class Inbox:
         self.links = ClientLinks()
         self.waiting = 0
         self.shed = 0
+        self.past_ttl = 0
+        self._expires = False  # whether something that may expire has come
         self._wait_seconds = wait_seconds
         self._events_max = events_max
         self._arrivals: deque[Arrival] = deque()
@@ -150,7 +158,9 @@ class Inbox:
             return False
         with self._changed:
             if self.waiting > self._events_max and not self._closed:
-                return False
+                self._drop_expired()
+                if self.waiting > self._events_max:
+                    return False
             if self._machine is not None:
                 rows = self._machine.admit(batch, rows)
             if len(rows):
@@ -190,11 +200,30 @@ class Inbox:
     def _add(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         if not self._closed:
             self._arrivals.append(Arrival(batch, rows, received_at))
+            self._expires = self._expires or TTLS in batch.columns
             self.waiting += len(rows)
             self._wake()
 
+    def _drop_expired(self) -> None:
+        """Drop what waits and is past its time to live."""
+        if not self._expires:
+            return
+        now = time.time()
+        self._arrivals = deque(left for each in self._arrivals if len((left := self._living(each, now)).rows))
+        self.waiting = sum(len(each.rows) for each in self._arrivals)
+        self._expires = any(TTLS in each.batch.columns for each in self._arrivals)
+
+    def _living(self, arrival: Arrival, now: float) -> Arrival:
+        """Return an arrival without what is past its time to live, which is counted."""
+        rows = living(arrival.batch, arrival.rows, now)
+        if len(rows) == len(arrival.rows):
+            return arrival
+        self.past_ttl += len(arrival.rows) - len(rows)
+        return replace(arrival, rows=rows)
+
     def _shed_oldest(self) -> None:
         with self._changed:
+            self._drop_expired()
             while self.waiting > self._events_max:
                 gone = len(self._arrivals.popleft().rows)
                 self.waiting -= gone
@@ -252,10 +281,11 @@ class Inbox:
     def take_queued(self) -> Arrival | None:
         """Return the next arrival, or None if there is none now; an error is raised by the next `take` or `wait`."""
         with self._changed:
-            return self._pop() if self._arrivals else None
+            return self._pop()
 
     def _take(self) -> Arrival | None:
-        if not self._arrivals:
+        arrival = self._pop()
+        if arrival is None:
             self._told = False
             if isinstance(self._error, NameTaken):
                 raise NameTaken(str(self._error))
@@ -264,17 +294,22 @@ class Inbox:
                 raise BrokerUnavailable(
                     str(self._error) if isinstance(self._error, BrokerUnavailable) else gone
                 )
-            return None
-        return self._pop()
-
-    def _pop(self) -> Arrival:
-        arrival = self._arrivals.popleft()
-        self._told = self._told and bool(self._arrivals)
-        self._lazy = False
-        self.waiting -= len(arrival.rows)
-        if self.waiting <= self._events_max:
-            self._make_room()
         return arrival
+
+    def _pop(self) -> Arrival | None:
+        """Return the next arrival of which something may be handed over, or None."""
+        while self._arrivals:
+            arrival = self._arrivals.popleft()
+            self._told = self._told and bool(self._arrivals)
+            self._lazy = False
+            self.waiting -= len(arrival.rows)
+            if self.waiting <= self._events_max:
+                self._make_room()
+            if self._expires:
+                arrival = self._living(arrival, time.time())
+            if len(arrival.rows):
+                return arrival
+        return None
 
     def wait(self, timeout_seconds: float | None) -> Arrival | None:
         """Return the next arrival, or None after the timeout, or if the inbox is closed and empty."""

@@ -6,6 +6,7 @@ Rule: timestamps are datetimes here; inside the system they are numbers.
 from __future__ import annotations
 
 import datetime
+import time
 from dataclasses import dataclass
 from html import escape
 
@@ -27,6 +28,8 @@ class Notification:
         Seconds since 1970 on the publisher's and on this process's clock.
     deliveries
         How often the event was given to a worker of a consumer group, with this time; 1 for other subscribers.
+    expires_at
+        When it expires, in seconds since 1970 on the publisher's clock; None for never.
     """
 
     event: dict[str, Value | datetime.datetime | None]
@@ -35,6 +38,12 @@ class Notification:
     published_at: float
     received_at: float
     deliveries: int = 1
+    expires_at: float | None = None
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time to live has passed by now, on this process's clock."""
+        return self.expires_at is not None and time.time() > self.expires_at
 
     @property
     def latency_seconds(self) -> float:

@@ -31,6 +31,7 @@ from ...clients.quota import Excess
 from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import EventError, InputError
+from ...protocol.expiry import checked_ttl, with_ttl
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Advertise
 from ...protocol.messages.pubsub import Events, Numbered
@@ -61,6 +62,8 @@ class Publisher(Client):
     ----------
     on_accepted
         Called with each batch that a broker has accepted, and that broker; from any thread.
+    ttl
+        The time to live, in seconds, of events that are published without one; None if they do not expire.
     """
 
     kind = "publisher"
@@ -69,6 +72,7 @@ class Publisher(Client):
         super().__init__(name, broker, context)
         directory, process = self._directory, self._process
         self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
+        self.ttl: float | None = None
         self._turn = Turn()
         self._machine_turn = threading.Lock()
         self._links = ClientLinks() if self._features.numbers else None
@@ -101,28 +105,45 @@ class Publisher(Client):
         """The last sequence number that was used."""
         return self._machine.published
 
-    def publish(self, event: Mapping[str, Any]) -> int:
+    def publish(self, event: Mapping[str, Any], *, ttl: float | None = None) -> int:
         """Publish one event and return its sequence number, once the broker has accepted it.
+
+        Parameters
+        ----------
+        event
+            Attribute names and values.
+        ttl
+            Its time to live: for how many seconds after its publication it may be handed to subscribers. None for the
+            publisher's `ttl`, which is none unless you set it. See docs/expiry.md.
 
         Raises
         ------
         EventError
             If an attribute has an invalid name or value.
+        InputError
+            If `ttl` is not a number of seconds above 0.
         NameTaken
             If another process has taken over the publisher's name. The event was not accepted.
         BrokerUnavailable
             If the broker does not accept the event.
         """
-        return in_thread(self._publish(batch_of((event,))))
+        return in_thread(self._publish(self._expiring(batch_of((event,)), ttl)))
+
+    def _expiring(self, batch: EventBatch, ttl: float | None) -> EventBatch:
+        return with_ttl(batch, self.ttl if ttl is None else checked_ttl(ttl))
 
     @overload
-    def publish_batch(self, data: Any, *, on_error: Literal["raise"] = "raise") -> int: ...
+    def publish_batch(
+        self, data: Any, *, on_error: Literal["raise"] = "raise", ttl: float | None = None
+    ) -> int: ...
 
     @overload
-    def publish_batch(self, data: Any, *, on_error: Literal["skip"]) -> dict[int, EventError]: ...
+    def publish_batch(
+        self, data: Any, *, on_error: Literal["skip"], ttl: float | None = None
+    ) -> dict[int, EventError]: ...
 
     def publish_batch(
-        self, data: Any, *, on_error: Literal["raise", "skip"] = "raise"
+        self, data: Any, *, on_error: Literal["raise", "skip"] = "raise", ttl: float | None = None
     ) -> int | dict[int, EventError]:
         """Publish many events, and return once the broker has accepted them all.
 
@@ -132,6 +153,8 @@ class Publisher(Client):
             A pandas DataFrame, an Arrow table, a mapping of columns, or a sequence of mappings.
         on_error
             What an invalid event does: ``"raise"`` publishes nothing and raises; ``"skip"`` publishes the others.
+        ttl
+            The time to live of each of them; see `publish`.
 
         Returns
         -------
@@ -147,29 +170,34 @@ class Publisher(Client):
             If the broker does not accept the events.
         """
         if checks.one_of("on_error", on_error, ("raise", "skip")) == "raise":
-            return in_thread(self._publish(batch_from(data)))
+            return in_thread(self._publish(self._expiring(batch_from(data), ttl)))
         batch, refused = accepted_from(data)
+        batch = self._expiring(batch, ttl)
         if len(batch):
             in_thread(self._publish(batch))
         return refused
 
-    async def publish_async(self, event: Mapping[str, Any]) -> int:
+    async def publish_async(self, event: Mapping[str, Any], *, ttl: float | None = None) -> int:
         """Publish one event from a coroutine; see `publish`."""
-        return await carried_out(self._publish(batch_of((event,))), self._process)
+        return await carried_out(self._publish(self._expiring(batch_of((event,)), ttl)), self._process)
 
     @overload
-    async def publish_batch_async(self, data: Any, *, on_error: Literal["raise"] = "raise") -> int: ...
+    async def publish_batch_async(
+        self, data: Any, *, on_error: Literal["raise"] = "raise", ttl: float | None = None
+    ) -> int: ...
 
     @overload
-    async def publish_batch_async(self, data: Any, *, on_error: Literal["skip"]) -> dict[int, EventError]: ...
+    async def publish_batch_async(
+        self, data: Any, *, on_error: Literal["skip"], ttl: float | None = None
+    ) -> dict[int, EventError]: ...
 
     async def publish_batch_async(
-        self, data: Any, *, on_error: Literal["raise", "skip"] = "raise"
+        self, data: Any, *, on_error: Literal["raise", "skip"] = "raise", ttl: float | None = None
     ) -> int | dict[int, EventError]:
         """Publish many events from a coroutine; see `publish_batch`."""
         if isinstance(data, EventBatch) and on_error == "raise":
-            return await carried_out(self._publish(data), self._process)
-        return await asyncio.to_thread(self.publish_batch, data, on_error=on_error)  # type: ignore[arg-type]
+            return await carried_out(self._publish(self._expiring(data, ttl)), self._process)
+        return await asyncio.to_thread(self.publish_batch, data, on_error=on_error, ttl=ttl)  # type: ignore[arg-type]
 
     def distribute(self, payload: Any, *, topic: str, slice_bytes: int = SLICE_BYTES) -> Distribution:
         """Distribute a payload to the broker of every subscriber to its topic; return when all of them have it.

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ...protocol.batch import Column, ColumnKey, EventBatch, Mask
-from ...protocol.documents import FORM
+from ...protocol.gathering import FORMS, UNSEEN
 from ...protocol.json_events import plain_value
 from ...protocol.published import bounded
 from ...protocol.values import Kind
@@ -123,7 +123,7 @@ class Layout:
         placed: dict[str, list[Column]] = {}
         more: list[tuple[str, Column]] = []
         for (attribute, kind), column in batch.columns.items():
-            if attribute == FORM or kind is Kind.NULL or not _count(column):
+            if attribute in UNSEEN or kind is Kind.NULL or not _count(column):
                 continue
             main = self._main.get(attribute) or self._add(attribute, kind, attribute)
             if main is None:
@@ -214,7 +214,7 @@ class Layout:
         return pa.array(counts, pa.int64(), mask=absent).cast(self._type(Kind.TIMESTAMP))
 
     def _forms(self, batch: EventBatch) -> pa.Array:
-        form = batch.columns.get((FORM, Kind.STRING))
+        form = batch.columns.get(FORMS)
         return self._array(Kind.STRING, () if form is None else (form,), len(batch))
 
 

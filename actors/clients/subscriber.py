@@ -35,6 +35,7 @@ from ...protocol.errors import (
     SubscriptionRejected,
     SubscriptionTimeout,
 )
+from ...protocol.expiry import deadline
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import GuaranteeStatus, Judgement, Refusal
 from ...protocol.messages.pubsub import Answers, Cancel, Detach, Lost
@@ -67,6 +68,7 @@ class Subscriber(Client):
         super().__init__(name, broker, context)
         self.received = 0
         self._unread: deque[Notification] = deque()
+        self._past_ttl = 0  # of these
         limits, process = self._directory.limits, self._process
         self._machine = self._new_machine()
         before = self._machine if self._features.heals else None
@@ -110,6 +112,11 @@ class Subscriber(Client):
     def shed(self) -> int:
         """The number of notifications that were shed because they were not read in time."""
         return self._inbox.shed
+
+    @property
+    def past_ttl(self) -> int:
+        """The number of notifications that were not read before their time to live had passed."""
+        return self._inbox.past_ttl + self._past_ttl
 
     def subscribe(
         self,
@@ -550,12 +557,15 @@ class Subscriber(Client):
 
     def _next_unread(self) -> Notification | None:
         """Return the next notification of the unpacked batch, so that a reader that stops loses none."""
-        if not self._unread:
-            return None
-        note = self._unread.popleft()
-        self.received += 1
-        self._hand_out(note.publisher, note.sequence)
-        return note
+        while self._unread:
+            note = self._unread.popleft()
+            self._hand_out(note.publisher, note.sequence)
+            if note.expired:
+                self._past_ttl += 1
+                continue
+            self.received += 1
+            return note
+        return None
 
     def _hand_out(self, publisher: ClientId, sequence: int) -> None:
         """Record that the user receives this notification."""
@@ -569,7 +579,14 @@ class Subscriber(Client):
             publisher, sequence = arrival.batch.identity(row)
             published_at = float(arrival.batch.published_at[row])
             self._unread.append(
-                Notification(events[row], publisher, sequence, published_at, arrival.received_at)
+                Notification(
+                    events[row],
+                    publisher,
+                    sequence,
+                    published_at,
+                    arrival.received_at,
+                    expires_at=deadline(arrival.batch, row),
+                )
             )
         return True
 

@@ -29,6 +29,7 @@ import ray
 from ...clients.group import Given, GroupMachine
 from ...protocol.batch import EventBatch, concat
 from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, RayvousError
+from ...protocol.expiry import deadline
 from ...protocol.groups import PUBLISHER_KEY, GroupConfig, subscriber_of
 from ...protocol.ids import EventId
 from ...protocol.values import Value
@@ -146,6 +147,7 @@ class GroupActor:
         while not self._over:
             if worker not in self._machine.workers:  # it has left, or was taken for dead
                 return Portion()
+            self._expire()
             withdrawn = self._machine.withdraw(worker)
             given = self._machine.give(worker, time.monotonic(), self._share())
             if given or withdrawn or loop.time() >= until:
@@ -258,6 +260,7 @@ class GroupActor:
         while not self._over:
             await asyncio.sleep(TICK_SECONDS)
             self._machine.tick(time.monotonic())
+            self._expire()
             self._tell()
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
@@ -295,6 +298,12 @@ class GroupActor:
         self._come()
         await self._store()
 
+    def _expire(self) -> None:
+        """Let go of what waits and is past its time to live; its broker counts that. The next write stores it."""
+        for event in self._machine.expire(time.time()):
+            self._changes += 1
+            self._let_go(event)
+
     def _note_done(self, event: EventId, worker: str) -> None:
         self._let_go(event)
         self._done_by[event] = worker
@@ -318,7 +327,7 @@ class GroupActor:
             nbytes = batch.nbytes // max(1, len(batch))  # of each: measured once for all
             for row, key in enumerate(keys_of(batch, self._config.group_key)):
                 event = batch.identity(row)
-                if machine.take(*event, key):
+                if machine.take(*event, key, deadline(batch, row)):
                     self._events[event] = batch, row, nbytes
                     self._bytes += nbytes
 

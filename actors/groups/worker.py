@@ -34,6 +34,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ...protocol import checks
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable, ClientError, GroupEnded, NotGiven
+from ...protocol.expiry import deadline
 from ...protocol.groups import GroupConfig
 from ...protocol.ids import EventId
 from ...routing.filters.filter import Filter
@@ -138,10 +139,21 @@ class GroupWorker:
             yield note
 
     def _next(self, timeout_seconds: float | None) -> Notification | None:
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while (note := self._come(end)) is not None and note.expired:
+            self._give_back(note)
+        return note
+
+    def _give_back(self, note: Notification) -> None:
+        """Give an event back that is past its time to live: the group lets go of it."""
+        with suppress(NotGiven, BrokerUnavailable):  # it is overdue some time, too
+            self._settle((), [((note.publisher, note.sequence), 0.0)])
+
+    def _come(self, end: float | None) -> Notification | None:
+        """Return the next event, or None at the end, on the monotonic clock."""
         with self._changed:
             while not self._unread:
-                left = None if deadline is None else deadline - time.monotonic()
+                left = None if end is None else end - time.monotonic()
                 if self._is_over() or (left is not None and left <= 0):
                     return None
                 with self._wait():
@@ -168,7 +180,8 @@ class GroupWorker:
         self._handed.add(one.event)
         published_at = float(one.batch.published_at[one.row])
         (shown,) = one.batch.take(np.array([one.row])).documents(for_people)
-        return Notification(shown, *one.event, published_at, one.received_at, one.deliveries)
+        until = deadline(one.batch, one.row)
+        return Notification(shown, *one.event, published_at, one.received_at, one.deliveries, until)
 
     def listen(self, more: Callable[[], None]) -> None:
         """Call `more` in some thread when something has come or was taken away, and at the end."""
@@ -225,6 +238,9 @@ class GroupWorker:
                     note = self._hand_out() if self._unread else None
                     if note is None and self._is_over():
                         return
+                if note is not None and note.expired:
+                    await asyncio.to_thread(self._give_back, note)
+                    continue
                 if note is not None:
                     yield note
                     continue

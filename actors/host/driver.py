@@ -46,6 +46,8 @@ from ...protocol.effects import (
     Ticked,
 )
 from ...protocol.errors import StateDamaged, StorageFailed
+from ...protocol.expiry import timely
+from ...protocol.gathering import TTLS
 from ...protocol.ids import GROUP, BrokerId, Link
 from ...protocol.messages.beats import LASTING, is_beat
 from ...protocol.messages.pubsub import Directed, Events, Flush, Numbered, Register
@@ -324,6 +326,12 @@ class Driver:
         A subscriber that comes back while the delivery waits for a commit gets it again with all that it has not had
         before. The waiting one would come first, and what is before it would then be dropped as old.
         """
+        if TTLS in deliver.batch.columns:
+            given, gone = timely(deliver, time.time())
+            hosted.past_ttl += gone
+            if given is None:
+                return _nothing
+            deliver = given
         here = hosted.absent.reachable(deliver, hosted.owners, hosted.durable)
         before = [] if here is None else hosted.absent.stays(here, hosted.owners)
 
@@ -362,6 +370,10 @@ class Driver:
                 self._attachments.give_up(session.name)
             else:
                 await session.room(self._delivery_wait_seconds)
+
+
+def _nothing() -> None:
+    """Carry out what is past its time to live."""
 
 
 def _emptied(message: Events | Directed) -> Events | Directed:

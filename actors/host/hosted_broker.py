@@ -50,6 +50,7 @@ class HostedBroker:
     notifications: int = 0
     latencies: RecentLatencies = field(default_factory=RecentLatencies)
     expired_events: int = 0  # dropped because they had waited too long for the broker
+    past_ttl: int = 0  # notifications that were not handed out because their time to live had passed
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, ProcessSession] = field(default_factory=dict)
     offering: dict[ClientId, ProcessSession] = field(default_factory=dict)  # of publishers that advertise

@@ -29,6 +29,8 @@ from typing import Any, Final, TypeAlias
 
 from ...admission.waiting import too_long
 from ...protocol.batch import EventBatch, concat, joined_bytes
+from ...protocol.expiry import passable
+from ...protocol.gathering import TTLS
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionMessage
 from ...protocol.messages.beats import is_beat
@@ -160,7 +162,8 @@ class Outbox:
         self._departures = departures or Departures()
         self._clock = clock
         self._deadline_seconds = deadline_seconds
-        self.expired_events = 0
+        self.expired_events = self.past_ttl = 0
+        self._expires = False  # whether something waits that has a time to live
         self._missed = missed
         self._broken = False
         self._lost_at: float | None = None  # when the first load was lost for a dead receiver
@@ -202,6 +205,7 @@ class Outbox:
             return
         if carries:
             self._counted += 1
+            self._expires = self._expires or TTLS in message.batch.columns  # type: ignore[union-attr]
         elif not is_beat(message):
             self._counted += 1
             self._ordered += 1
@@ -315,6 +319,24 @@ class Outbox:
         self.expired_events += size
         self._moved.set()
 
+    def _drop_past_ttl(self) -> None:
+        """Drop the events whose time to live has passed, from the messages that do not count them."""
+        now, waiting, self._expires = time.time(), self._waiting, False
+        self._waiting = deque()
+        for since, size, message in waiting:
+            left: Queued | None = message
+            if isinstance(message, Events):
+                left, gone = passable(message, now)
+                size -= gone
+                self.events -= gone
+                self.past_ttl += gone
+            if left is None:
+                self._counted -= 1
+                continue
+            self._waiting.append((since, size, left))
+            self._expires = self._expires or (isinstance(left, CARRIERS) and TTLS in left.batch.columns)
+        self._moved.set()
+
     def _fly_aside(self, beat: Queued) -> None:
         """Send a heartbeat beside the call in flight; drop it if too many are out, since it adds nothing."""
         if len(self._aside) < BEATS_ASIDE_MAX:
@@ -331,6 +353,8 @@ class Outbox:
     def _next_load(self) -> _Load:
         """Take the messages of the next call, with neighbouring events as one batch."""
         now, deadline = self._clock(), self._deadline_seconds
+        if self._expires:
+            self._drop_past_ttl()
         if len(self._waiting) == 1:
             since, size, message = self._waiting[0]
             if isinstance(message, CARRIERS) and (deadline is None or not too_long(since, now, deadline)):

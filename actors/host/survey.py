@@ -15,6 +15,7 @@ from ...broker.books import SeenBooks
 from ...broker.routes import SeenRoutes
 from ...protocol.configs import Position
 from ...protocol.durables import DurableStatus, furthest_behind
+from ...protocol.expiry import PAST_TTL
 from ...protocol.ids import GROUP, BrokerLink, ClientId
 from ...protocol.queries import (
     AcceptedOf,
@@ -106,6 +107,7 @@ def sizes_of(hosted: HostedBroker) -> dict[str, int]:
         "shed_notifications": hosted.tally.shed,
         "telemetry_rows_dropped": sum(hosted.telemetry.dropped_rows.values()),
         "expired_events": hosted.expired_events + sum(box.expired_events for box in boxes),
+        PAST_TTL: hosted.past_ttl + sum(box.past_ttl for box in boxes),
         "resting": int(hosted.rests_until is not None),
         "events_in": hosted.events_in,
         "events_out": hosted.events_out,

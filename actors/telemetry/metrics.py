@@ -20,6 +20,7 @@ from typing import Any, Final
 from ray.util.metrics import Counter, Gauge, Histogram
 
 from ...protocol.configs import Position
+from ...protocol.expiry import PAST_TTL
 
 LABELS: Final = ("network", "broker", "cluster", "role")
 
@@ -29,6 +30,7 @@ COUNTERS: Final[Mapping[str, tuple[str, str]]] = {
     "rayvous_notifications_total": ("notifications", "Notifications handed to subscribers"),
     "rayvous_lost_events_total": ("lost_events", "Events lost with calls that failed"),
     "rayvous_expired_events_total": ("expired_events", "Events dropped because they had waited for too long"),
+    "rayvous_past_ttl_events_total": (PAST_TTL, "Events dropped because their time to live had passed"),
     "rayvous_shed_notifications_total": ("shed_notifications", "Notifications dropped for slow subscribers"),
 }
 """Counters: by the name of the metric, the name in `Inspection.describe` and the description."""

@@ -212,6 +212,12 @@ def publish(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="With --as: take the name from a publisher that has it.")
     ] = False,
+    ttl: Annotated[
+        float | None,
+        typer.Option(
+            min=1e-6, max=1e9, help="Time to live: hand the events to nobody later than so many seconds."
+        ),
+    ] = None,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -227,6 +233,7 @@ def publish(
       rayvous publish flights events.csv --types zip=string,seen=timestamp
       rayvous publish flights events.parquet --rate 1000 --as faa
       tail -f log.jsonl | rayvous publish flights - --timestamp at
+      rayvous publish prices ticks.jsonl --ttl 5
     """
     from ...actors.clients.csv_columns import kinds_of
     from ...actors.clients.event_files import TABLES, EventTable, check_file
@@ -245,7 +252,8 @@ def publish(
     interrupts = Interruptible()
     with joined(network, address) as net, interrupts.handled():
         durable = net.inspect.heals and name is not None
-        publisher = net.publisher(name or f"shell-{uuid4().hex[:8]}", durable=durable, take_over=take_over)
+        named = name or f"shell-{uuid4().hex[:8]}"
+        publisher = net.publisher(named, durable=durable, take_over=take_over, ttl=ttl)
         for each in advertise or ():
             publisher.advertise(each)
         feed = _Feed(publisher, rate, limit, interrupts)

@@ -7,6 +7,8 @@ Conditions
 * **in order**: with a key, an event is given only if every earlier one of its key is acknowledged, given up, or held by
   the same worker.
 * **complete**: in the end every event of the group is acknowledged or given up.
+* **timely**: no event is given after it has expired. One that has expired while no worker held it need not be done: it
+  hinders neither those behind it nor the end.
 * **given up late**: an event is given up only after so many deliveries as the group allows.
 
 A worker that is recorded to have `Lost` an event holds it no more: it left, died, stood still, or refused it. In a real
@@ -32,6 +34,7 @@ class Gave:
     worker: str
     event: EventId
     deliveries: int = 1
+    at_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ def group_violations(
     deliveries_max: int,
     strict: bool = True,
     withdrawn: Collection[EventId] = (),
+    expires: Mapping[EventId, float] | None = None,
 ) -> list[str]:
     """Return what a group did against its conditions, in words; none if it kept them.
 
@@ -93,7 +97,10 @@ def group_violations(
         Whether it is recorded at once what a worker has lost.
     withdrawn
         Events that came before a subscription of the group was cancelled, which need not come again.
+    expires
+        When each event expires that has a time to live.
     """
+    until = expires or {}
     found: list[str] = []
     holder: dict[EventId, str] = {}
     over: set[EventId] = set()
@@ -113,12 +120,18 @@ def group_violations(
 
     for each in records:
         match each:
-            case Gave(worker, event, deliveries):
+            case Gave(worker, event, deliveries, now):
+                if now > until.get(event, now):
+                    found.append(
+                        f"timely: {worker} got {event} {now - until[event]:.3f} s after it had expired"
+                    )
                 if event in over:
                     found.append(f"once acknowledged, never again: {worker} got {event}")
                 if strict and holder.get(event, worker) != worker:
                     found.append(f"one holder: {worker} got {event}, which {holder[event]} holds")
                 for earlier in before(event):
+                    if earlier not in holder and now > until.get(earlier, now):
+                        continue
                     if earlier not in over and earlier not in begun and holder.get(earlier) != worker:
                         found.append(f"in order: {worker} got {event} before {earlier} was done")
                 holder[event] = worker
@@ -138,7 +151,9 @@ def group_violations(
                 over.add(event)
                 holder.pop(event, None)
     found += [
-        f"complete: {event} is left" for event in events if event not in over and event not in withdrawn
+        f"complete: {event} is left"
+        for event in events
+        if event not in over and event not in withdrawn and event not in until
     ]
     return found
 
@@ -162,9 +177,9 @@ class GroupRecord:
         if key is not None:
             self._keys[event] = key
 
-    def gave(self, worker: str, event: EventId, deliveries: int) -> None:
+    def gave(self, worker: str, event: EventId, deliveries: int, now: float = 0.0) -> None:
         """Record that a worker was given an event."""
-        self.records.append(Gave(worker, event, deliveries))
+        self.records.append(Gave(worker, event, deliveries, now))
 
     def acknowledged(self, worker: str, event: EventId) -> None:
         """Record that an acknowledgement was confirmed."""
@@ -178,9 +193,13 @@ class GroupRecord:
         """Record that an event became a dead letter."""
         self.records.append(GaveUp(event))
 
-    def violations(self, deliveries_max: int) -> list[str]:
-        """Return what the group did against its conditions."""
-        events = [*self._events]
+    def violations(self, deliveries_max: int, expires: Mapping[EventId, float] | None = None) -> list[str]:
+        """Return what the group did against its conditions; for `expires` see `group_violations`."""
         return group_violations(
-            self.records, events, self._keys, deliveries_max=deliveries_max, withdrawn=self._withdrawn
+            self.records,
+            [*self._events],
+            self._keys,
+            deliveries_max=deliveries_max,
+            withdrawn=self._withdrawn,
+            expires=expires,
         )

@@ -54,6 +54,7 @@ class Action:
 
     `do` is subscribe, cancel, publish or move; with stable storage also stop and start, of the client's
     process. After a stop that `forgets`, the next process does not ask again for what was not in force.
+    What is published has a time to live of `ttl_seconds`, if that is not None.
     """
 
     at_seconds: float
@@ -64,6 +65,7 @@ class Action:
     selector: str = ""
     events: tuple[dict[str, Any], ...] = ()
     forgets: bool = False
+    ttl_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

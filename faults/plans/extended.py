@@ -6,6 +6,7 @@ from .admission_cases import with_admission
 from .cases import Case
 from .connection_cases import with_connection_faults
 from .damage_cases import that_compares, with_damage
+from .expiry_cases import with_ttls
 from .known_cases import with_known
 from .late_cases import with_late
 from .lossless_cases import without_limits
@@ -22,6 +23,7 @@ def extended(
     known: bool = False,
     connected: bool = False,
     late: bool = False,
+    expiring: bool = False,
 ) -> Case:
     """Extend a case.
 
@@ -43,6 +45,8 @@ def extended(
         Whether connections between processes get faults.
     late
         Whether subscribers come late, unless state is damaged.
+    expiring
+        Whether some events have a time to live.
     """
     case = with_admission(case) if admission else case
     case = with_stores(case) if stable else case
@@ -50,4 +54,5 @@ def extended(
     case = with_connection_faults(case) if connected else case
     case = with_damage(case) if damage else that_compares(case)
     case = with_known(case) if known else case
+    case = with_ttls(case) if expiring else case
     return with_late(case) if late and not damage else case

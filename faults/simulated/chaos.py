@@ -38,6 +38,7 @@ class SimDrawing(Drawing, total=False):
     lossless: bool
     late: bool
     known: bool
+    expiring: bool
 
 
 def run_chaos(seed: int, *, keep_trace: bool = False, **options: Unpack[SimDrawing]) -> ChaosReport:
@@ -64,6 +65,7 @@ def draw_sim_case(
     lossless: bool = False,
     late: bool = True,
     known: bool = True,
+    expiring: bool = True,
     **options: Unpack[Drawing],
 ) -> Case:
     """Return the case of a seed for the simulator.
@@ -74,7 +76,7 @@ def draw_sim_case(
         The seed.
     stable, admission, damage, lossless
         As in :func:`rayvous.faults.plans.extended.extended`.
-    late, known
+    late, known, expiring
         The same, unless a plan is given.
     options
         Passed to :func:`rayvous.faults.plans.cases.draw_case`: `brokers_max`, `seconds`, `plan`, `recovery`,
@@ -90,6 +92,7 @@ def draw_sim_case(
         lossless=lossless,
         late=late and drawn,
         known=known and drawn,
+        expiring=expiring and drawn,
     )
 
 

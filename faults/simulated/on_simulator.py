@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from ...protocol.errors import ClientError
-from ...protocol.ids import BrokerId, ClientId
+from ...protocol.ids import BrokerId, ClientId, EventId
 from ...protocol.traces.account import Account
 from ...routing.topologies.cluster_trees import topology_of
 from ...simulator.hosts import in_memory, in_memory_with_sums
@@ -141,7 +141,7 @@ class OnSimulator:
         elif action.do == "publish":
             if session is None and (advert := self._case.adverts.get(client)) is not None:
                 network.advertise(client, broker, advert.selector, advert.rate)
-            network.publish(client, broker, action.events)
+            network.publish(client, broker, action.events, ttl=action.ttl_seconds)
         elif action.do == "cancel":
             if session is not None and action.number in session.machine.subscriptions:
                 network.unsubscribe(client, action.number)  # else it was dead when it was to subscribe
@@ -270,11 +270,17 @@ class OnSimulator:
         trace.settled(network.now)  # the full time for settling is over
         return trace
 
+    @property
+    def _expired_by_now(self) -> dict[EventId, float]:
+        expires = self.network.account.expires
+        return {event: until for event, until in expires.items() if until < self.now}
+
     def count(self, report: ChaosReport) -> None:
         """Add the brokers, moves, messages and steps to a report, and what was admitted."""
         network = self.network
         for name, record in self.groups.items():
-            for found in record.violations(network.clients.groups[name].config.deliveries_max):
+            most = network.clients.groups[name].config.deliveries_max
+            for found in record.violations(most, self._expired_by_now):
                 report.problem(f"group {name}: {found}")
         if network.features.admits:
             books = clients_of(network)

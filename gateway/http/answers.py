@@ -119,6 +119,7 @@ def delivery_members(item: Delivery) -> str:
     return (
         f'"id":{json.dumps(item.id)},"publisher":{json.dumps(item.publisher)},"sequence":{item.sequence},'
         f'"published_at":"{iso(item.published_at)}",'
+        + ("" if (until := item.expires_at) is None else f'"expires_at":"{iso(until)}",')
         + (f'"deliveries":{item.deliveries},' if item.deliveries else "")
         + f'"event":{item.text}'
     )

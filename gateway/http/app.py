@@ -29,7 +29,7 @@ from ...protocol.json_events import parse
 from ..core import Gateway, Session
 from ..origins import check_host, check_origin
 from .answers import FORMS, accepted_members, headers_of, problem
-from .bodies import events_of, key_of, may_be_empty
+from .bodies import events_of, key_of, may_be_empty, seconds_of
 from .encodings import decompressed, is_compressed
 from .events import EventStream
 from .metrics import CONTENT_TYPE, metrics_of
@@ -223,7 +223,8 @@ class Paths:
                 if not events and may_be_empty(headers):
                     return Response(status_code=HTTPStatus.NO_CONTENT)
                 key = key_of(request.headers.get("idempotency-key"), events, once=_flag(query, "once"))
-                accepted = await session.publish(events, flush=flush, key=key)
+                ttl = seconds_of(query.get("ttl"))
+                accepted = await session.publish(events, flush=flush, key=key, ttl=ttl)
         return JSONResponse(accepted_members(accepted), HTTPStatus.OK if flush else HTTPStatus.ACCEPTED)
 
     async def subscribe(self, request: Request) -> Response:

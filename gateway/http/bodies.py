@@ -27,6 +27,7 @@ from urllib.parse import unquote
 from ...protocol import checks
 from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
+from ...protocol.expiry import checked_ttl
 from ...protocol.extras import extra
 from ...protocol.json_events import CE, CE_DATA, CE_REQUIRED, JSON, is_attribute, moment, parse
 from ...protocol.values import Timestamp
@@ -137,6 +138,14 @@ def key_of(header: str | None, events: Sequence[Mapping[str, object]], *, once: 
         )
     name = json.dumps([events[0][f"{CE}source"], events[0][f"{CE}id"]])
     return f"ce:{sha256(name.encode()).hexdigest()}"
+
+
+def seconds_of(ttl: str | None) -> float | None:
+    """Return the time to live that a query gives; InputError if it is no number of seconds above 0."""
+    try:
+        return None if ttl is None else checked_ttl(float(ttl))
+    except ValueError:
+        raise checks.wrong("ttl", ttl, "a number of seconds above 0") from None
 
 
 def _objects(values: Sequence[Any]) -> Sequence[dict[str, object]]:

@@ -19,6 +19,7 @@ _COUNTERS: Final = {
     "published": "Events that the network accepted from clients of this gateway.",
     "repeated": "Events that were published again under their key, and were not.",
     "delivered": "Events, and gaps, that were written to clients of this gateway.",
+    "past_ttl": "Events that were dropped here since their time to live had passed; of streams that have ended.",
     "shed": "Events that were shed since a client did not take them in time; of streams that have ended.",
     "nacked": "Messages that clients of STOMP answered with NACK; of connections that have ended.",
 }

@@ -108,6 +108,9 @@ def _publish(limits: GatewayLimits) -> dict[str, object]:
     once = _query(
         "once", "Publish one CloudEvent, named by its source and id, at most once.", {"type": "boolean"}
     )
+    ttl = _query(
+        "ttl", "Time to live: hand the events to nobody later than so many seconds.", {"type": "number"}
+    )
     key = {
         "name": "Idempotency-Key",
         "in": "header",
@@ -129,7 +132,7 @@ def _publish(limits: GatewayLimits) -> dict[str, object]:
         "summary": "Publish events",
         "description": f"At most {limits.batch_events_max:,} events and {limits.body_bytes_max:,} bytes. All or none. "
         "With ce- headers the body, of any type, is the data of one CloudEvent.",
-        "parameters": [flush, moments, once, key, encoding],
+        "parameters": [flush, moments, once, ttl, key, encoding],
         "requestBody": {"required": True, "content": content},
         "responses": _answers(
             {"202": "Accepted: publisher, and the numbers of the first and the last.", "200": "Delivered."},

@@ -154,7 +154,9 @@ class Socket:
     # Requests of a client.
 
     async def _publish(self, asked: Mapping[str, object]) -> dict[str, Any]:
-        given = _members(asked, "publish", events=list, flush=bool, timestamps=list, key=str)
+        given = _members(
+            asked, "publish", events=list, flush=bool, timestamps=list, key=str, ttl=(int, float)
+        )
         events = given["events"]
         for event in events:
             checks.instance("events", event, dict, "a list of JSON objects", EventError)
@@ -162,7 +164,8 @@ class Socket:
             for event in events:
                 if event.get(name) is not None:
                     event[name] = moment(event[name], name)
-        accepted = await self._session.publish(events, flush=given.get("flush", False), key=given.get("key"))
+        how = {name: given[name] for name in ("flush", "key", "ttl") if name in given}
+        accepted = await self._session.publish(events, **how)
         return {"type": "accepted"} | accepted_members(accepted)
 
     async def _subscribe(self, asked: Mapping[str, object]) -> dict[str, Any]:

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ...protocol.batch import EventBatch, batch_of, concat, joined_bytes
 from ...protocol.errors import AccessDenied, EventError, InputError, LimitReached, NotGiven, RayvousError
+from ...protocol.expiry import with_deadlines
 from ...protocol.values import Value
 from ..core import Delivery, Gateway, Session, Stream
 from ..group_streams import require_group
@@ -71,6 +73,7 @@ class _Sent:
     events: tuple[dict[str, Value], ...] | EventBatch
     receipts: list[Frame | bytes]
     later: list[Frame | bytes]
+    expires: Mapping[int, float] = field(default_factory=dict)
 
     def apart(self) -> Iterator[_Sent]:
         """Iterate over the frames of a run, each as a `_Sent`; a single frame yields itself."""
@@ -98,16 +101,19 @@ def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
     """Return all waiting events as one batch; EventError if its columns are too large."""
     parts: list[EventBatch] = []
     plain: list[dict[str, Value]] = []
+    expires: dict[int, float] = {}
+    now = time.time()
     for sent in sends:
         if not isinstance(sent.events, EventBatch):
+            expires |= {len(plain) + row: until for row, until in sent.expires.items()}
             plain += sent.events
             continue
         if plain:
-            parts.append(batch_of(plain, bytes_max=bytes_max))
-            plain = []
+            parts.append(with_deadlines(batch_of(plain, bytes_max=bytes_max), expires, now))
+            plain, expires = [], {}
         parts.append(sent.events)
     if plain:
-        parts.append(batch_of(plain, bytes_max=bytes_max))
+        parts.append(with_deadlines(batch_of(plain, bytes_max=bytes_max), expires, now))
     size = joined_bytes(parts)
     if size > bytes_max:
         raise EventError(
@@ -304,7 +310,7 @@ class Connection:
         if self._events + len(out.events) > self._gateway.limits.batch_events_max:
             if not await self._publish_all():
                 return False
-        self._sends.append(_Sent(frame, out.events, [], []))
+        self._sends.append(_Sent(frame, out.events, [], [], out.expires))
         self._events += len(out.events)
         return True
 
@@ -333,7 +339,8 @@ class Connection:
             for said in self._session.opened():
                 await self._do(said)
         elif isinstance(out, PublishOnce):
-            await self._publish(batch_of(out.events, bytes_max=self._columns_bytes_max), out.key)
+            batch = batch_of(out.events, bytes_max=self._columns_bytes_max)
+            await self._publish(with_deadlines(batch, out.expires, time.time()), out.key)
         elif isinstance(out, Unsubscribe):
             await self._unsubscribe(out.number)
         elif isinstance(out, Forget):

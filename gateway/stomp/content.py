@@ -56,7 +56,12 @@ JMS_NAMES: Final = {
 HEADER_NAMES: Final = {attribute: header for header, attribute in JMS_NAMES.items()}
 MEDIA_TYPES_KEPT: Final = 64
 
-NOT_CONTENT: Final = frozenset(("destination", "content-type", "content-length", "transaction", "receipt"))
+EXPIRES_MAX: Final = 2**63 - 1
+EXPIRES: Final = "expires"
+"""When an event expires, in milliseconds since 1970, 0 for never: as with ActiveMQ, and `JMSExpiration`."""
+NOT_CONTENT: Final = frozenset(
+    ("destination", "content-type", "content-length", "transaction", "receipt", EXPIRES)
+)
 MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gaps", *NOT_CONTENT))
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,17})?", re.ASCII)
 
@@ -82,6 +87,22 @@ def event_of(frame: Frame) -> dict[str, Value]:
         if said[name] != told[name] or type(said[name]) is not type(told[name]):
             raise EventError(f"{name} is in the headers and in the body, and differs: leave one of them out")
     return said | told
+
+
+def expires_of(frame: Frame) -> float | None:
+    """Return when the event of a SEND expires, in seconds since 1970; None for never.
+
+    Raises
+    ------
+    EventError
+        If the header is no time; the message says what to send.
+    """
+    given = frame.headers.get(EXPIRES, "0").strip()
+    if not (given.isascii() and given.isdigit()) or int(given[:20]) > EXPIRES_MAX:
+        raise EventError(
+            f"{EXPIRES} is {checks.shown(given)}: it must be a time in milliseconds since 1970, or 0 for never"
+        )
+    return int(given) / 1_000 or None
 
 
 def selector_of(destination: str, selector: str) -> str:
@@ -124,6 +145,8 @@ def message_of(delivery: Delivery, known: Mapping[str, str], unsayable: str = "\
         Characters that headers must not contain.
     """
     event = delivery.event
+    if (until := delivery.expires_at) is not None:
+        known = {**known, EXPIRES: str(round(until * 1_000))}
     destination = event.get(DESTINATION)
     there = isinstance(destination, str) and _sayable(unsayable, destination)
     headers = {**known, "destination": str(destination) if there else EVERYTHING}

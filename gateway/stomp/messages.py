@@ -18,6 +18,7 @@ import numpy as np
 
 from ...protocol.batch import Column, EventBatch
 from ...protocol.documents import FORM
+from ...protocol.gathering import TTLS
 from ...protocol.values import Kind
 from ..deliveries import Reading, shown
 from ..positions import identity
@@ -39,7 +40,7 @@ from .frames import Frame, encode, escaped
 NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN)
 SPECIAL: Final = (DESTINATION, BODY_KIND, BODY)
 """Attributes that are no headers like others, if they are strings."""
-UNLIKE: Final = (FORM, BYTES)
+UNLIKE: Final = (FORM, BYTES, TTLS[0])
 """Attributes of events that are not sent as text."""
 _HEAD: Final = encode(Frame("MESSAGE"))[: len("MESSAGE\n")]
 
@@ -120,7 +121,7 @@ def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
     names = {name: escaped(identity(name, 0))[:-1] for name in batch.publishers}
     named = [f"message-id:{names[publisher]}{sequence}\n" for publisher, sequence in reading.identities]
     placed = [f"destination:{escaped(place or EVERYTHING)}\n" for place in places]
-    if any(name == BYTES for name, _ in batch.columns):
+    if any(name in (BYTES, TTLS[0]) for name, _ in batch.columns):
         return None
     text = [bool(kind) and is_text(kind) for kind in kinds]
     if any(

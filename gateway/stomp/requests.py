@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...protocol.batch import EventBatch
@@ -82,9 +82,10 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Publish events; completes when they are accepted."""
+    """Publish events; completes when they are accepted. `expires` says by row when some of them expire, since 1970."""
 
     events: tuple[dict[str, Value], ...] | EventBatch
+    expires: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class PublishOnce:
 
     events: tuple[dict[str, Value], ...]
     key: str
+    expires: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

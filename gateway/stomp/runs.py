@@ -31,7 +31,7 @@ _BODY: Final = rb"[^\0]*+"
 KEY_HEADERS: Final = ("idempotency-key", "_AMQ_DUPL_ID")
 """A SEND with one of these is published separately, and once. The first is HTTP's, the second Artemis's."""
 
-_NEVER: Final = frozenset({"transaction", *KEY_HEADERS})
+_NEVER: Final = frozenset({"transaction", "expires", *KEY_HEADERS})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ are requested with the headers of ActiveMQ, Artemis and RabbitMQ (docs/stomp.md)
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +25,7 @@ from ...protocol.values import Value
 from ..deliveries import Delivery, Reading
 from .acknowledging import Unacknowledged
 from .columns import batch_of_run
-from .content import event_of, selector_of
+from .content import event_of, expires_of, selector_of
 from .frames import Frame
 from .headers import Refused, beats_of, key_of, needed, prefetch_of
 from .messages import head_of, header_line, parts_1_1, parts_1_2
@@ -79,6 +79,7 @@ class _Subscription:
 class _Transaction:
     events: list[dict[str, Value]] = field(default_factory=list)
     answers: list[Frame] = field(default_factory=list)
+    expires: dict[int, float] = field(default_factory=dict)
     size: int = 0
 
     def __len__(self) -> int:
@@ -266,12 +267,15 @@ class StompSession:
         """STOMP 1.2, "SEND"."""
         needed(frame, "destination")
         key, frame = key_of(frame)
-        event = event_of(frame)  # now, so that an error names the right frame
+        event, until = event_of(frame), expires_of(frame)  # now, so that an error names the right frame
         if "transaction" not in frame.headers:
-            return [_publish((event,), key)]
+            return [_publish((event,), key, {} if until is None else {0: until})]
         if key is not None:
             raise Refused("a transaction is published at once, so it has one key: put it on the COMMIT")
-        self._transaction(frame).events.append(event)
+        transaction = self._transaction(frame)
+        if until is not None:
+            transaction.expires[len(transaction.events)] = until
+        transaction.events.append(event)
         return self._later(frame)
 
     def _subscribe(self, frame: Frame) -> list[Out]:
@@ -404,7 +408,8 @@ class StompSession:
         transaction = self._transaction(frame)
         del self._transactions[frame.headers["transaction"]]
         key, _ = key_of(frame)
-        outs: list[Out] = [_publish(tuple(transaction.events), key)] if transaction.events else []
+        events, expires = tuple(transaction.events), transaction.expires
+        outs: list[Out] = [_publish(events, key, expires)] if events else []
         for answer in transaction.answers:
             outs += self._settle(answer, self._number_of(answer))
         return outs
@@ -480,8 +485,10 @@ def _seconds_of(frame: Frame) -> float:
         raise Refused(f"seconds is {checks.shown(given)}: it must be a number") from None
 
 
-def _publish(events: tuple[dict[str, Value], ...], key: str | None) -> Publish | PublishOnce:
-    return Publish(events) if key is None else PublishOnce(events, key)
+def _publish(
+    events: tuple[dict[str, Value], ...], key: str | None, expires: Mapping[int, float]
+) -> Publish | PublishOnce:
+    return Publish(events, expires) if key is None else PublishOnce(events, key, expires)
 
 
 def _out_of_place(state: State, command: str) -> str:

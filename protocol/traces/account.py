@@ -38,16 +38,20 @@ class Account(Trace):
         The losses that were reported to each subscriber.
     accepted_at
         The brokers that have accepted each event.
+    expires
+        When each event expires that has a time to live.
     orphans
         Events of publishers that have died since. Only brokers can tell whether they were accepted.
     """
 
-    __slots__ = ("_batches", "_features", "accepted_at", "losses", "orphans")
+    __slots__ = ("_batches", "_features", "_ttls", "accepted_at", "expires", "losses", "orphans")
 
     def __init__(self, features: Features = NONE) -> None:
         super().__init__()
         self.losses: dict[ClientId, list[Lost]] = {}
         self.accepted_at: dict[EventId, set[BrokerId]] = {}
+        self.expires: dict[EventId, float] = {}
+        self._ttls: dict[EventId, float] = {}  # of those that were published since it had settled
         self.orphans: set[EventId] = set()
         self._features = features
         self._batches = 0
@@ -94,6 +98,22 @@ class Account(Trace):
         for publisher, sequence in events:
             self.operations.append(Shed(now, publisher, sequence, limit, measured, allowed))
             self.lost(now, publisher, sequence)
+
+    def expiring(self, now: float, client: ClientId, first: int, count: int, ttl: float | None) -> None:
+        """Record the time to live of publications, None if they have none."""
+        for event in ((client, first + place) for place in range(count)):
+            self.expires.pop(event, None)
+            self._ttls.pop(event, None)
+            if ttl is not None:
+                self.expires[event], self._ttls[event] = now + ttl, ttl
+
+    def settled(self, now: float) -> None:
+        """Record that no message is in flight. What expired before that is owed to nobody."""
+        for event, ttl in self._ttls.items():
+            if self.expires[event] < now:
+                self.shed(now, [event], "ttl", now - self.expires[event] + ttl, ttl)
+        self._ttls.clear()
+        super().settled(now)
 
     def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, object]]) -> None:
         """Record publications. They replace all earlier ones from `first` on that no broker has accepted."""

@@ -4,7 +4,8 @@ Rules
 -----
 * The stable state is: the durable subscribers, their positions, where their subscriptions begin, and the
   notifications that they have not acknowledged (`durable_cursor`). Notifications beyond the bounds are lost; the
-  subscriber is told which, and they are kept as dead letters.
+  subscriber is told which, and they are kept as dead letters. Those past their time to live are owed to nobody: they
+  are dropped, and counted.
 * A durable subscriber stays here until it leaves or has returned at another broker. At intervals brokers
   report to the rendezvous point which subscribers they hold, and are told which ones to release.
 * A subscriber may report what it has acknowledged (`HasConsumed`). All acknowledgements that it has sent have
@@ -31,6 +32,7 @@ import numpy as np
 
 from ...protocol.durables import Backlog
 from ...protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
+from ...protocol.expiry import living
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import CameBack, Handler, Held, Inward, Out, Released, Restored
 from ...protocol.messages.pubsub import (
@@ -87,6 +89,8 @@ class DurableClients(Restorable):
         The events that could not be delivered, oldest first.
     notes_lost
         The number of notifications that were given up.
+    past_ttl
+        The number of notifications whose time to live had passed before they were acknowledged.
     mended
         The number of positions that differed from what their subscribers had acknowledged.
     """
@@ -94,7 +98,7 @@ class DurableClients(Restorable):
     def __init__(self, recovery: Recovery, store: Store | None = None, now: float = 0.0) -> None:
         self.entries: dict[ClientId, DurableCursor] = {}
         self.letters: deque[DeadLetter] = deque(maxlen=recovery.dead_letters_max)
-        self.notes_lost = self.mended = 0
+        self.notes_lost = self.mended = self.past_ttl = 0
         self._recovery = recovery
         self._bounds = Bounds(
             recovery.durable_events_max, recovery.durable_bytes_max, recovery.durable_seconds
@@ -185,6 +189,7 @@ class DurableClients(Restorable):
         out += [Inward(Received(client, consumed)), self._holds(), CameBack(client, message.numbers)]
         for number in [number for number in entry.subscriptions if number not in message.numbers]:
             out += self._on_cancel(Received(client, Cancel(number)))
+        out += self._shed(entry)
         if entry.losses:
             out.append(TellLost(client, tuple(entry.losses)))
         for batch, rows in entry.unacknowledged():
@@ -204,7 +209,7 @@ class DurableClients(Restorable):
     def _on_resend(self, event: Received[ClientId, Resend]) -> list[Out]:
         client, message = event.source, event.message
         entry = self.entries.get(client)
-        out: list[Out] = []
+        out: list[Out] = [] if entry is None else self._shed(entry)
         for batch, rows in () if entry is None else entry.unacknowledged():
             first = np.array([message.first.get(name, np.inf) for name in batch.publishers])
             rows = rows[batch.sequence[rows] >= first[batch.publisher[rows]]]
@@ -299,11 +304,13 @@ class DurableClients(Restorable):
         return 0.0 if self.entries or self._held else math.inf
 
     def _shed(self, entry: DurableCursor) -> list[Out]:
-        """Give up the notifications beyond the bounds."""
+        """Drop the notifications past their time to live, and give up those beyond the bounds."""
+        expired, gone = entry.expire(self._now)
+        self.past_ttl += gone
         writes, losses, letters = entry.shed(self._now, self._bounds)
         if losses:
             self.notes_lost += len(letters)
-        return self._written([*writes, *self._keep_letters(letters)])
+        return self._written([*expired, *writes, *self._keep_letters(letters)])
 
     def _keep_letters(self, letters: Iterable[DeadLetter]) -> list[Write]:
         writes = []
@@ -325,7 +332,9 @@ class DurableClients(Restorable):
             entry = self.entries.get(client)
             if entry is not None:
                 rows = deliver.rows[deliver.starts[place] : deliver.starts[place + 1]]
-                out += self._written([entry.add(self._now, deliver.batch.take(rows))])
+                rows = living(deliver.batch, rows, self._now)
+                if len(rows):
+                    out += self._written([entry.add(self._now, deliver.batch.take(rows))])
                 out += self._shed(entry)
         return [*out, deliver]
 
@@ -365,6 +374,7 @@ class DurableClients(Restorable):
             ),
             "notes_kept": sum(map(len, self.entries.values())),
             "notes_lost": self.notes_lost,
+            "notes_past_ttl": self.past_ttl,
             "dead_letters": len(self.letters),
             "positions_mended": self.mended,
         }

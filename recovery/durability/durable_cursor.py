@@ -24,6 +24,7 @@ Pure: a broker tells these objects what happened, and makes stable the rows that
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +35,8 @@ import numpy as np
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.durables import Backlog
 from ...protocol.effects import Write
-from ...protocol.ids import ClientId
+from ...protocol.expiry import deadlines, living
+from ...protocol.ids import ClientId, EventId
 from ...protocol.messages.pubsub import Lost, Register
 from ...routing.filters.filter import Filter
 from ..replay.high_water import Marks
@@ -114,6 +116,15 @@ class Outstanding:
             if waiting is not None and not waiting:
                 del self._sequences[name]
 
+    def drop(self, events: Iterable[EventId]) -> None:
+        """Count these events no more."""
+        gone = set(events)
+        for name in dict.fromkeys(name for name, _ in gone):
+            left = deque(each for each in self._sequences.pop(name, ()) if (name, each) not in gone)
+            if left:
+                self._sequences[name] = left
+        self._count = sum(map(len, self._sequences.values()))
+
     def clear(self) -> None:
         """Count nothing."""
         self._sequences.clear()
@@ -159,6 +170,7 @@ class DurableCursor:
     _next: int = 1
     _passed: bool = False  # whether the position may have advanced within the retained notifications
     _outstanding: Outstanding = field(default_factory=Outstanding)
+    _expires_at: float = math.inf  # when the first of the retained notifications expires
 
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableCursor:
@@ -258,6 +270,8 @@ class DurableCursor:
         self._events += len(note.batch)
         self._bytes += note.batch.nbytes
         self._next = note.number + 1
+        if (until := deadlines(note.batch)) is not None:
+            self._expires_at = min(self._expires_at, float(until.min()))
 
     def acknowledge(self, marks: Mapping[ClientId, int]) -> list[Write]:
         """Advance the position to `marks`, never back; return the writes for that, none if nothing changes."""
@@ -295,14 +309,27 @@ class DurableCursor:
         marks = np.array([self.marks.get(name, 0) for name in batch.publishers], np.int64)
         return np.flatnonzero(batch.sequence > marks[batch.publisher])
 
-    def _compact(self) -> list[Write]:
-        """Release passed notifications that are behind one not passed yet; return the writes."""
+    def expire(self, now: float) -> tuple[list[Write], int]:
+        """Drop what is past its time to live: nobody owes it any more. Return the writes, and how much that was."""
+        if now <= self._expires_at:
+            return [], 0
+        before = len(self._outstanding)
+        writes = self._compact(now)
+        return writes, before - len(self._outstanding)
+
+    def _compact(self, now: float = -math.inf) -> list[Write]:
+        """Release passed notifications that are behind one not passed yet, and what is past its time at `now`."""
         writes: list[Write] = []
         notes, self._notes = self._notes, deque()
         self._events = self._bytes = 0
+        self._expires_at = math.inf
         following = self._next
         for note in notes:
-            rows = self._left(note)
+            left = self._left(note)
+            rows = living(note.batch, left, now)
+            if len(rows) < len(left):
+                gone = np.setdiff1d(left, rows).tolist()
+                self._outstanding.drop(note.batch.identity(row) for row in gone)
             key = self.name, note.number
             if not len(rows):
                 writes.append(Write(NOTES, key, None))

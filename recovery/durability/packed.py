@@ -23,6 +23,7 @@ from ...protocol.arrays import BOOLEAN, DATA, FLOAT64, INT32, INT64, arrays_of
 from ...protocol.batch import Column, ColumnKey, EventBatch, check_name
 from ...protocol.documents import FORM, is_form
 from ...protocol.errors import EventError, StorageFailed
+from ...protocol.gathering import FORMS, TTLS
 from ...protocol.values import Kind
 
 Description: TypeAlias = tuple[Any, ...]
@@ -83,7 +84,7 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
     _check_places(publisher, len(publishers), "publisher")
     columns: dict[ColumnKey, Column] = {}
     for name, number, some_missing, words in described:
-        if (name, number) != (FORM, Kind.STRING):
+        if (name, number) not in (FORMS, TTLS):
             check_name(name)
         kind = Kind(number)
         values = array(DATA[kind])

@@ -398,3 +398,61 @@ def test_what_came_before_a_cancellation_need_not_come_again() -> None:
     record.cancelled()
     record.came(("p", 2), None)
     assert record.violations(3) == ["complete: ('p', 2) is left"]
+
+
+def test_what_expires_while_it_waits_is_done_and_lets_those_behind_it_go() -> None:
+    machine = GroupMachine(CONFIG)
+    for number, until in ((1, 5.0), (2, 5.0), (3, None), (4, 50.0)):
+        assert machine.take("p", number, "key", until)
+    machine.hear("a", 0.0)
+    assert [each.sequence for each in machine.give("a", 0.0, 1)] == [1]
+    assert machine.expire(6.0) == [("p", 2)], "what a worker holds is that worker's"
+    machine.check()
+    assert machine.expire(6.0) == [] and got(machine, "b", 6.0) == [], "the key is at a"
+    assert machine.refuse("a", ("p", 1), 6.0) == [("p", 1)]
+    assert machine.expire(6.0) == [("p", 1)] and machine.is_done(("p", 1))
+    machine.check()
+    assert got(machine, "b", 6.0) == [3, 4] and machine.position == {"p": 2}
+    assert not machine.take("p", 2, "key", 5.0), "it does not come back"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([None, "x", "y"]), st.sampled_from([None, 1.0, 3.0, 9.0])), max_size=10
+    ),
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from(["give", "ack", "refuse", "leave"])), max_size=30
+    ),
+)
+def test_a_group_never_gives_what_is_past_its_time_and_forgets_nothing_else(events, steps) -> None:  # type: ignore[no-untyped-def]
+    machine, until, over, held = GroupMachine(CONFIG), dict[int, float](), set[int](), dict[int, str]()
+    for number, (key, at) in enumerate(events, 1):
+        machine.take("p", number, key, at)
+        until[number] = float("inf") if at is None else at
+    for now, (name, what) in enumerate(steps):
+        gone = {number for _, number in machine.expire(float(now))}
+        late = {n for n in until if until[n] < now and n not in over and n not in held}
+        assert gone == late, "of what waits everything that is late, and nothing else"
+        over |= gone
+        machine.hear(name, float(now))
+        mine = [number for number, holder in held.items() if holder == name]
+        if what == "give":
+            for each in machine.give(name, float(now)):
+                assert until[each.sequence] >= now and each.sequence not in over
+                held[each.sequence] = name
+        elif what == "ack" and mine:
+            assert machine.acknowledge(name, ("p", mine[0]), float(now))
+            over.add(mine[0])
+            del held[mine[0]]
+        elif what == "refuse" and mine:
+            for _, number in machine.refuse(name, ("p", mine[0]), float(now)) or []:
+                del held[number]
+        elif what == "leave":
+            machine.leave(name)
+            held = {number: holder for number, holder in held.items() if holder != name}
+        while machine.given_up:
+            letter = machine.given_up.popleft()
+            machine.buried((letter.publisher, letter.sequence))
+            over.add(letter.sequence)
+        machine.check()
+        assert len(machine) == len(until) - len(over)

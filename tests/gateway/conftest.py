@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +20,7 @@ from rayvous.gateway.network import Arrived
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError, NotGiven
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
+from rayvous.protocol.gathering import TTLS
 from rayvous.protocol.groups import GroupConfig
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.recovery.replay.repeats import Answer, NumbersRequest, Repeats
@@ -37,9 +40,10 @@ class LocalOutlet:
         if self.network.broken:
             raise BrokerUnavailable("the broker is gone")
         self.network.calls += 1
-        self.network.route(
-            batch_of(batch.documents(), publisher=self.name, first_sequence=first, published_at=1.5)
-        )
+        at = time.time() if TTLS in batch.columns else 1.5
+        made = batch_of(batch.documents(), publisher=self.name, first_sequence=first, published_at=at)
+        ttls = {key: column for key, column in batch.columns.items() if key == TTLS}
+        self.network.route(replace(made, columns={**made.columns, **ttls}))
         return last
 
     async def claim(self, requests: list[NumbersRequest]) -> list[Answer]:

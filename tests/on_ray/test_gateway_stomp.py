@@ -12,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -215,6 +216,22 @@ def test_an_event_of_python_comes_and_what_is_sent_is_an_event_there(client, ser
     assert alice.heard.bodies(1) == [{"of": "python", "n": 1}]
     alice.publish(of="stomp", n=2)
     assert next(watcher.notifications(PATIENCE_SECONDS)).event == {"of": "stomp", "n": 2}
+
+
+def test_what_expires_says_when_on_both_sides(client, served):
+    alice, watcher = client(), served.net.subscriber("clock watcher")
+    alice.subscribe("/events", selector="of = 'time'")
+    watcher.subscribe("of = 'time'")
+    now = round(time.time() * 1e3)
+    for number, until in ((1, now - 60_000), (2, now + 60_000)):
+        headers = {"of": "time", "n": number, "expires": until}
+        alice._done(alice.connection.send, "/events", "a text", headers=headers)
+    note = next(watcher.notifications(PATIENCE_SECONDS))
+    assert note.event["n"] == 2 and abs(note.expires_at * 1e3 - now - 60_000) < 1_000
+    served.net.publisher("timely").publish({"of": "time", "n": 3}, ttl=60.0)
+    alice.heard.until(lambda heard: len(heard.messages) == 2)
+    assert all(int(frame.headers["expires"]) > now for frame in alice.heard.messages)
+    watcher.close()
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def test_a_delivery_that_a_broker_drops_is_no_loss_of_retention():
 def test_losses_by_number_are_explained_by_what_each_broker_took():
     """Promise 2, with a retention of ten events: the trace tells which events could not be retained."""
     little = Recovery.for_simulator(retention_events_max=10)
-    options = {"recovery": little, "stable": True, "late": False}
+    options = {"recovery": little, "stable": True, "late": False, "expiring": False}
     report = run_chaos(0, brokers_max=6, seconds=10.0, keep_trace=True, **options)
     assert report.holds and report.lost_by_retention == report.verdict.lost > 10
     without = operations.Trace(op for op in report.trace if not isinstance(op, operations.Kept))

@@ -91,8 +91,8 @@ def forgets_what_is_above(machine, progress=GroupMachine.progress):
     return GroupProgress(kept.position, {}, kept.tries)
 
 
-def keeps_order_of_nothing(machine, publisher, sequence, key=None, take=GroupMachine.take):
-    return take(machine, publisher, sequence)
+def keeps_order_of_nothing(machine, publisher, sequence, key=None, until=None, take=GroupMachine.take):
+    return take(machine, publisher, sequence, None, until)
 
 
 def takes_nothing_back(machine, now):

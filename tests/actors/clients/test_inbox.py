@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from rayvous.actors.clients.inbox import WOKEN_AT_ONCE, Arrival, Inbox, _Wakeups
 from rayvous.actors.host.departures import departures_here
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.expiry import with_ttl
 
 
 def batch(first: int, count: int) -> EventBatch:
@@ -403,3 +405,25 @@ def test_readers_on_another_loop_are_called_when_all_that_came_with_a_poll_is_th
     thread.join()
     loop.close()
     assert all_came and called == [len(inboxes)]
+
+
+def test_what_is_read_after_its_time_to_live_is_dropped_and_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        clock = [100.0]
+        monkeypatch.setattr("rayvous.actors.clients.inbox.time.time", lambda: clock[0])
+        inbox = Inbox("host", 3, 60.0)
+        for first, ttl in ((0, 5.0), (10, None), (20, 50.0)):
+            events = replace(with_ttl(batch(first, 2), ttl), published_at=np.full(2, 100.0))
+            assert inbox.offer(events, np.arange(2), 0.0) == (first < 20)
+            if first == 20:
+                clock[0] = 106.0
+                assert inbox.offer(events, np.arange(2), 0.0), "what is late makes room"
+        assert inbox.past_ttl == 2 and inbox.shed == 0 and inbox.waiting == 4
+        assert values(inbox.take()) == [10, 11]
+        clock[0] = 151.0
+        assert inbox.take() is None and inbox.past_ttl == 4 and inbox.waiting == 0
+        assert inbox.wait(0) is None
+
+    asyncio.run(run())

@@ -1,14 +1,18 @@
 """The outbox of a link: one call in flight, all that waits goes as one, in order; senders wait for room."""
 
 import asyncio
+import time
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ray.exceptions import ActorDiedError
 from rayvous.actors.host.outbox import BEATS_ASIDE_MAX, LinkMessage, Outbox, Unreached, wait_for_room
 from rayvous.protocol.batch import batch_of
+from rayvous.protocol.expiry import with_ttl
 from rayvous.protocol.messages.pubsub import Events, Installed
 from rayvous.protocol.messages.recovery import MemberBeat
 
@@ -381,5 +385,26 @@ def test_a_load_of_nothing_is_not_sent() -> None:
         wire.open()
         await box.drained()
         assert wire.loads == [[[0]]] and box.expired_events == 3
+
+    asyncio.run(run())
+
+
+def test_events_whose_time_to_live_passes_in_the_outbox_do_not_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        wire = Wire()
+        box = Outbox("link", wire.fly, 100, 100)
+        box.put(events(0, 1))
+        await pause()
+        now = time.time()
+        short, long = (with_ttl(events(first, 2).batch, ttl) for first, ttl in ((1, 5.0), (3, 500.0)))
+        for batch in (short, long):
+            box.put(Events(replace(batch, published_at=np.full(2, now))))
+        box.put(Installed(7))
+        box.put(Events(replace(short, published_at=np.full(2, now)), entry=1, number=3))
+        monkeypatch.setattr("rayvous.actors.host.outbox.time.time", lambda: now + 10.0)
+        wire.open()
+        await box.drained()
+        assert wire.loads == [[[0]], [[3, 4], 7, [1, 2]]], "a message of which its receiver keeps count stays"
+        assert box.past_ttl == 2 and box.events == 0 and box.idle and box.expired_events == 0
 
     asyncio.run(run())

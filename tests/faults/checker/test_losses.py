@@ -283,7 +283,7 @@ def test_another_limit_says_what_it_measured():
 
 @pytest.mark.parametrize("seed", [0, 2])
 def test_a_run_of_chaos_without_its_notifications_and_all_said_to_be_lost_is_violated(seed):
-    trace = run_chaos(seed, brokers_max=8, seconds=4.0, keep_trace=True).trace
+    trace = run_chaos(seed, brokers_max=8, seconds=4.0, keep_trace=True, expiring=False).trace
     mutant = MUTANTS["silence"][0](trace, random.Random(seed))
     right, wrong = judge(trace), judge(mutant)
     assert right.holds and right.notifications_delivered > 20 and not right.lost

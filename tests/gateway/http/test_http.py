@@ -914,3 +914,28 @@ def test_a_socket_refuses_an_event_of_a_group(web, run, tokens):
     assert subscribed["type"] == "subscribed" and done == {"type": "done", "ref": 2}
     assert (again["deliveries"], again["event"]) == (2, {"n": 1})
     assert "only a group has it" in refused["error"]["detail"]
+
+
+def test_events_have_the_time_to_live_of_their_request(web, run, tokens):
+    async def story():
+        http, alice = web(), {"token": tokens["alice"], "headers": JSON}
+        async with http.open(
+            "GET", "/subscribe", token=tokens["alice"], query={"selector": "TRUE"}
+        ) as answer:
+            await answer.messages(1)
+            for number, query in enumerate(({"ttl": "1e-9"}, {"ttl": "60"}, {})):
+                body = json.dumps({"n": number}).encode()
+                assert (await http.ask("POST", "/events", body, query=query, **alice)).status == 202
+            refused = [
+                await http.ask("POST", "/events", b'{"n": 1}', query={"ttl": ttl}, **alice)
+                for ttl in ("0", "-1", "nan", "inf", "soon", "1e300", "")
+            ]
+            return await answer.messages(3), refused
+
+    messages, refused = run(story())
+    events = [json.loads(message["data"]) for message in messages[1:]]
+    assert [event["event"]["n"] for event in events] == [1, 2]
+    assert ["expires_at" in event for event in events] == [True, False]
+    assert {each.status for each in refused} == {400} and all(
+        "ttl" in each.json()["detail"] for each in refused
+    )

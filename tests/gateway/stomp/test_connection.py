@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 from itertools import count
 
@@ -641,5 +642,39 @@ def test_workers_of_a_group_share_and_get_what_others_refuse_or_leave(served):
         assert group.machine.position == {"alice": 1}
         await carol.ask("UNSUBSCRIBE", **asked)
         assert core.upstream.groups == {}
+
+    served(work)
+
+
+def test_an_event_expires_when_its_header_says_so(served):
+    async def work(client, core):
+        alice, bob = await client().connect(), await client().connect()
+        await bob.ask("SUBSCRIBE", id="1", destination="/events", selector="price > 10")
+        soon, past = str(round(time.time() * 1e3) + 60_000), str(round(time.time() * 1e3) - 60_000)
+        for price, until in ((11, "0"), (12, past), (13, soon)):
+            await alice.ask("SEND", destination="/events", price=str(price), expires=until)
+        await alice.ask("BEGIN", transaction="t")
+        for price, until in ((14, past), (15, soon)):
+            await alice.ask("SEND", destination="/events", price=str(price), expires=until, transaction="t")
+        await alice.ask("COMMIT", transaction="t")
+        got = [(await bob.next("MESSAGE")).headers for _ in range(3)]
+        assert [each["price"] for each in got] == ["11", "13", "15"]
+        assert [abs(int(each.get("expires", soon)) - int(soon)) < 100 for each in got] == [True] * 3
+        assert ["expires" in each for each in got] == [False, True, True]
+        for one in (alice, bob):
+            await one.ask("DISCONNECT")
+            await one.ended()
+        assert core.counts["past_ttl"] == 2
+
+    served(work)
+
+
+@pytest.mark.parametrize("expires", ["tomorrow", "-5", "1.5", "nan", "9" * 30, "\u0665"])
+def test_a_time_that_is_none_is_refused(served, expires):
+    async def work(client, core):
+        alice = await client().connect()
+        alice.put(Frame("SEND", {"destination": "/events", "expires": expires}))
+        assert "expires is" in (await alice.next("ERROR")).body.decode()
+        await alice.ended()
 
     served(work)

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.protocol.batch import batch_of, concat
+from rayvous.protocol.expiry import with_ttl
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.recovery.durability.durable_cursor import (
     NOTES,
@@ -165,3 +166,36 @@ def test_what_is_stable_gives_the_same_subscriber_again(steps):
     assert waiting(again) == left and again.marks == entry.marks and again.losses == entry.losses
     store.commit(again.forgotten())
     assert not list(store.rows(NOTES)) and not list(store.rows(SUBSCRIBERS))
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from("pq"), st.integers(1, 3), st.sampled_from([None, 1.0, 4.0]), MARKS)
+)
+
+
+@given(STEPS)
+def test_what_is_past_its_time_to_live_is_dropped_as_from_a_list(steps):
+    entry, last, shelf = DurableCursor("s", 1, 0.0), dict.fromkeys("pq", 0), MemoryStore()
+    reference, dropped = [], 0
+    for now, (publisher, count, ttl, marks) in enumerate(steps):
+        first, last[publisher] = last[publisher] + 1, last[publisher] + count
+        events = batch_of(
+            [{"n": 1}] * count, publisher=publisher, first_sequence=first, published_at=float(now)
+        )
+        shelf.commit([entry.add(float(now), with_ttl(events, ttl))])
+        reference += [
+            (publisher, number, None if ttl is None else now + ttl) for number in range(first, first + count)
+        ]
+        shelf.commit(entry.acknowledge(marks))
+        reference = [each for each in reference if each[1] > entry.marks.get(each[0], 0)]
+        writes, gone = entry.expire(float(now))
+        shelf.commit(writes)
+        alive = [each for each in reference if each[2] is None or each[2] >= now]
+        dropped, reference = dropped + gone, alive
+        assert waiting(entry) == [each[:2] for each in alive]
+        entry.check()
+    again = DurableCursor("s", 1, 0.0, marks=dict(entry.marks))
+    for (_, number), (at, events) in shelf.rows(NOTES):
+        again.restore(Note(int(number), at, events))
+    assert waiting(again) == waiting(entry)
+    assert again.expire(1e9)[1] == sum(each[2] is not None for each in reference)
