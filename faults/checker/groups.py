@@ -111,6 +111,8 @@ def group_violations(
         if event in keys:
             left.setdefault(keys[event], deque()).append(event)
     place = {event: number for number, event in enumerate(events)}
+    records = list(records)
+    gone = set(withdrawn) - {each.event for each in records if not isinstance(each, Gave | LostIt)}
 
     def before(event: EventId) -> Iterator[EventId]:
         waiting = left[keys[event]] if event in keys else deque[EventId]()
@@ -130,7 +132,7 @@ def group_violations(
                 if strict and holder.get(event, worker) != worker:
                     found.append(f"one holder: {worker} got {event}, which {holder[event]} holds")
                 for earlier in before(event):
-                    if earlier not in holder and now > until.get(earlier, now):
+                    if earlier not in holder and (earlier in gone or now > until.get(earlier, now)):
                         continue
                     if earlier not in over and earlier not in begun and holder.get(earlier) != worker:
                         found.append(f"in order: {worker} got {event} before {earlier} was done")
