@@ -19,6 +19,7 @@ Source: paper 3, sections 4.1 and 4.2; priorities are its further work (section 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -29,10 +30,18 @@ from ..protocol.batch import EventBatch
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Plain
 from ..protocol.ids import GROUP, BrokerId, BrokerLink, ClientId
-from ..protocol.messages.admission import MICRO, Adds, Capacity, CpuCounts, Estimator, Refusal
+from ..protocol.messages.admission import (
+    MICRO,
+    Adds,
+    Capacity,
+    CpuCounts,
+    Estimator,
+    Refusal,
+)
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL, AdvertisementDag, Micros, grown
 from .columns import FilterColumns, Mask
+from .delays import Delays
 from .demand import demand
 from .flows import Account, Flows, HandOn, Rated
 from .sampling import Sampled
@@ -86,19 +95,28 @@ NONE: Final = np.zeros(0, np.bool_)
 
 @dataclass(slots=True)
 class Advert:
-    """One advertisement: its filter, its rate (micro-events a second), and the link over which it came."""
+    """One advertisement: its filter, its rate (micro-events a second), the link over which it came, and from how far.
+
+    `hops` is the number of brokers beyond this one.
+    """
 
     filter: Filter
     rate: int
     link: BrokerLink
+    hops: int = 0
 
 
 @dataclass(slots=True)
 class HeldFilter:
-    """A filter that is wanted over one link: its priority, and its position in the order of arrival."""
+    """A filter that is wanted over one link: its priority, and its position in the order of arrival.
+
+    `max_delay` is how long its events may wait here, in seconds, as was promised to one who asked for that; infinite
+    without a promise. A promise stays as long as the filter.
+    """
 
     priority: int
     order: int
+    max_delay: float = math.inf
 
 
 class Change(NamedTuple):
@@ -130,6 +148,8 @@ class Books:
         What the CPU is charged for.
     adds
         Whether an advertisement is reserved once on a link, or for each filter that meets it there.
+    delay_window_seconds
+        Over which time waits of events are measured; None if they are not.
 
     Attributes
     ----------
@@ -137,6 +157,8 @@ class Books:
         Computes the load from what is wanted.
     measured_at
         The capacities measured at members of the cluster.
+    delays
+        How long events wait here; None if that is not measured.
     """
 
     def __init__(
@@ -149,6 +171,7 @@ class Books:
         capacity_of: Callable[[BrokerId], Capacity] = lambda broker: Capacity(),
         cpu_counts: CpuCounts = "events",
         adds: Adds = "union",
+        delay_window_seconds: float | None = None,
     ) -> None:
         self.broker = broker
         self.adds = adds
@@ -169,6 +192,7 @@ class Books:
         self.flows = Flows(broker, ways, hand_on, cpu_counts)
         self._capacity_of = capacity_of
         self.measured_at: dict[BrokerId, float] = {}  # by member
+        self.delays = None if delay_window_seconds is None else Delays(delay_window_seconds)
 
     def _changed(self) -> None:
         self._reserved = self._degraded = None
@@ -204,13 +228,15 @@ class Books:
 
     # Advertisements.
 
-    def advertise(self, key: tuple[ClientId, int], item: Filter, rate: int, link: BrokerLink) -> None:
+    def advertise(
+        self, key: tuple[ClientId, int], item: Filter, rate: int, link: BrokerLink, hops: int = 0
+    ) -> None:
         """Enter an advertisement. It replaces an earlier one with the same key."""
         sample = None
         if key in self.adverts:
             sample = self.sample(key) if self.adverts[key].filter == item else None
             self.unadvertise(key)
-        self.adverts[key] = Advert(item, rate, link)
+        self.adverts[key] = Advert(item, rate, link, hops)
         slot, new = self.dag.add(item, link, rate)
         self._changed()
         self._fit()
@@ -390,6 +416,50 @@ class Books:
                 out.append(self._refusal(account, amount, max(free, 0)))
         return tuple(out)
 
+    def wait(self, link: BrokerLink, item: Filter, asked_for: BrokerLink | None = None) -> float:
+        """Return how long events that leave over a link wait here, if a filter is held for a link (by default this)."""
+        if self.delays is None:
+            return 0.0
+        loads: dict[Account, float] = dict(self.reserved())
+        taker = link if asked_for is None else asked_for
+        if item not in self.held.get(taker, ()):
+            for account, amount in self._asked(item, taker, self.reserved()).items():
+                loads[account] = loads.get(account, 0) + amount
+        _, to = self.flows.link_account(link) or ("", LOCAL)
+        assert isinstance(to, int)
+        return self.delays.expected(to, loads, {account: self.limit(account) for account in loads})
+
+    def late(self, item: Filter, link: BrokerLink) -> tuple[Refusal, ...]:
+        """Return which promise of a delay here a filter would break, if it was held for a link too; at most one."""
+        if self.delays is None or item in self.held.get(link, ()):
+            return ()
+        for other, items in self.held.items():
+            promised = min((held.max_delay for held in items.values()), default=math.inf)
+            if promised < math.inf and (wait := self.wait(other, item, link)) > promised:
+                if any(self._asked(item, link, self.reserved()).values()):
+                    return (self.refused_delay(wait, promised, other),)
+        return ()
+
+    def refused_delay(self, wait: float, max_delay: float, link: BrokerLink) -> Refusal:
+        """Return the refusal of a broker whose events for a link wait too long."""
+        return Refusal(self.broker, "delay", wait, max_delay, None if link == LOCAL else link)
+
+    def brokers_to(self, item: Filter, link: BrokerLink) -> int:
+        """Return through how many brokers events that meet a filter come, this one and the farthest included."""
+        meets = self.dag.relations(item).meets
+        hops = [
+            advert.hops
+            for advert in self.adverts.values()
+            if meets[self.dag.columns.slot(advert.filter)] and self.passes(advert.link, link)
+        ]
+        return 1 + max(hops, default=0)
+
+    def promise(self, item: Filter, link: BrokerLink, max_delay: float) -> None:
+        """Note that the events of a filter wait no longer here, if the filter is held for the link."""
+        held = self.held.get(link, {}).get(item)
+        if held is not None:
+            held.max_delay = min(held.max_delay, max_delay)
+
     def _refusal(self, account: Account, asked: float, free: float) -> Refusal:
         resource, where = account
         unit = 1 if resource == "memory" else MICRO
@@ -481,9 +551,11 @@ class Books:
             "events_per_second": self.capacity.events_per_second,
             "measured_at": dict(self.measured_at),
             "dag": self.dag.snapshot(),
-            "adverts": [(key, (each.filter, each.rate, each.link)) for key, each in self.adverts.items()],
+            "adverts": [
+                (key, (each.filter, each.rate, each.link, each.hops)) for key, each in self.adverts.items()
+            ],
             "held": [
-                (link, [(item, held.priority, held.order) for item, held in items.items()])
+                (link, [(item, held.priority, held.order, held.max_delay) for item, held in items.items()])
                 for link, items in self.held.items()
             ],
             "wanted": self._wanted.snapshot(),
@@ -500,8 +572,7 @@ class Books:
         self.dag.restore(plain["dag"])
         self.adverts = {tuple(key): Advert(*each) for key, each in plain["adverts"]}
         self.held = {
-            link: {item: HeldFilter(priority, order) for item, priority, order in items}
-            for link, items in plain["held"]
+            link: {item: HeldFilter(*held) for item, *held in items} for link, items in plain["held"]
         }
         self._wanted.restore(plain["wanted"])
         self._holders = _by_filter(self.held)

@@ -24,6 +24,7 @@ from ..protocol.messages.admission import (
     Advertise,
     CapacityMeasured,
     Degraded,
+    DelaysMeasured,
     Greeting,
     Unadvertise,
     WouldAdmit,
@@ -70,7 +71,15 @@ class Admission:
         self.config = config
         capacity, estimator = config.of(broker), config.estimator
         self.books = Books(
-            broker, capacity, estimator, ways, hand_on, config.of, config.cpu_counts, config.books
+            broker,
+            capacity,
+            estimator,
+            ways,
+            hand_on,
+            config.of,
+            config.cpu_counts,
+            config.books,
+            config.delay_window_seconds,
         )
         self.degradation = Degradation()
         self.questions = Questions(
@@ -89,6 +98,7 @@ class Admission:
             Degraded: self._on_degraded,
             Greeting: self._on_greeting,
             CapacityMeasured: self._on_capacity,
+            DelaysMeasured: self._on_delays,
         }
 
     @property
@@ -104,7 +114,7 @@ class Admission:
     def handle(self, source: Link, message: object) -> Out:
         """Process a message and return the effects; an `Inward` goes to the router now."""
         client_only = isinstance(message, FROM_CLIENTS)
-        of_host = isinstance(message, CapacityMeasured) and source == self.books.broker
+        of_host = isinstance(message, CapacityMeasured | DelaysMeasured) and source == self.books.broker
         if client_only != isinstance(source, str) or not (
             client_only or of_host or source in self.questions.asked
         ):
@@ -153,7 +163,7 @@ class Admission:
         self.books.join(link)
 
     def _part(self, link: BrokerId) -> Out:
-        out = self._clear(link) + self.questions.part(link) + self.spreading.part(link)
+        out = self._clear(link) + self.spreading.part(link)
         del self.questions.asked[link]
         self.books.leave(link)
         return out
@@ -195,6 +205,11 @@ class Admission:
             return []
         self.books.measured(message.events_per_second)
         return self._tell_capacity()
+
+    def _on_delays(self, source: BrokerId, message: DelaysMeasured) -> Out:
+        if source == self.books.broker and self.books.delays is not None:
+            self.books.delays.tell(message, self.books.reserved())
+        return []
 
     def _tell_capacity(self) -> Out:
         """Report the measured capacity to the designated broker, which keeps the account of this broker too."""

@@ -1,6 +1,6 @@
-"""Measured rates: the highest rate of a publisher, and the highest intake of a broker.
+"""Measured rates: the highest rate of a publisher, the highest intake of a broker, and how long events wait.
 
-Rule: both use only the times and counts that the caller supplies.
+Rule: all use only the times and counts that the caller supplies.
 
 Source: paper 3, sections 3.1 (a default rate from history) and 4.1 (the highest rate seen at the utilisation
 limit).
@@ -8,9 +8,13 @@ limit).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
 
 from ..protocol.checks import number
+
+_TENTHS: Final = 10
 
 
 @dataclass(slots=True)
@@ -75,3 +79,30 @@ class CapacityMeter:
             return False
         self.highest = rate
         return True
+
+
+@dataclass(slots=True)
+class DelayMeter:
+    """The longest wait of events at one place, over the last `window_seconds` or a tenth more.
+
+    Of n waits that are alike (exchangeable) and one more, the last is the longest with probability 1 / (n + 1). So the
+    next event waits longer than the `highest` of n with that probability.
+    """
+
+    window_seconds: float
+    _tenths: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_TENTHS + 1))
+
+    def saw(self, seconds: float, now: float) -> None:
+        """Record that events waited so long, at `now` seconds."""
+        tenth = self._tenth(now)
+        if self._tenths and self._tenths[-1][0] == tenth:
+            seconds = max(seconds, self._tenths.pop()[1])
+        self._tenths.append((tenth, seconds))
+
+    def highest(self, now: float) -> float:
+        """Return the longest wait, in seconds; 0 if nothing has waited."""
+        first = self._tenth(now) - _TENTHS
+        return max((seconds for tenth, seconds in self._tenths if tenth >= first), default=0.0)
+
+    def _tenth(self, now: float) -> int:
+        return int(now / self.window_seconds * _TENTHS)

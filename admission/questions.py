@@ -12,6 +12,9 @@ Rules
 * A filter that was already admitted is requested without a question (token 0), and may not be refused. This
   holds also while the same filter is being asked about, or after it was refused. A new link turns a question
   into such a request.
+* How long events wait is asked of the brokers that they come through, each time anew, since nothing is reserved for
+  it. Each broker takes its part off what is left, and the first that needs more refuses. So does a broker that could
+  not keep an earlier promise.
 * A neighbour's question is answered here. The outcome of a client's own request is decided by `decide`.
 """
 
@@ -108,12 +111,8 @@ class Questions:
         self.asked[link] = {}
 
     def clear(self, link: BrokerId) -> Out:
-        """Forget everything that a neighbour was asked for."""
-        return [out for item in list(self.asked[link]) for out in self._unask(link, item)]
-
-    def part(self, link: BrokerId) -> Out:
-        """Stop waiting for a neighbour that is about to be removed."""
-        out: Out = []
+        """Forget everything that a neighbour was asked for, and stop waiting for its answers."""
+        out = [out for item in list(self.asked[link]) for out in self._unask(link, item)]
         for token, (other, _, dry) in list(self._tokens.items()):
             if other == link and dry is not None:
                 del self._tokens[token]
@@ -144,6 +143,9 @@ class Questions:
     def _on_ask(self, source: BrokerId, message: Ask) -> Out:
         """Judge a neighbour's question, or record what was already admitted."""
         item = message.filter
+        if message.max_delay is not None:
+            late = Request(source, message.token, item, dry=True, asked=0)
+            return self.ask_delay(late, message.max_delay, dry=message.dry) + self.finish(late)
         self._degradation.dropped(item, source)  # a neighbour that asks again has forgotten what it was told
         if message.token == 0:
             self._books.hold(item, source, message.priority)
@@ -169,14 +171,39 @@ class Questions:
             refusing = {refusal.broker for refusal in request.refusals}
             # Brokers for which this one has judged.
             request.asked += len(refusing - {books.broker, *self.asked})
+        late = books.late(item, link)
+        request.refusals += late
         out: Out = []
-        if not (request.refusals and self._config.refusing_share_max == 0):
+        if not (late or (request.refusals and self._config.refusing_share_max == 0)):
             if not request.dry:
                 books.hold(item, link, held_with)
             for other in self.asked:
                 if books.passes(other, link) and self._asks(other, item):
                     out += self._put(request, other, priority)
         return out + self.finish(request)
+
+    def ask_delay(self, request: Request, max_delay: float, *, dry: bool) -> Out:
+        """Judge how long the events of a request wait here, and ask the neighbours that they come from.
+
+        Of the time that is left this broker takes the part of one of the brokers on the way, or what it needs if that
+        is more. Unless it is a dry run, it then admits nothing by which events would wait longer here.
+        """
+        item, link, books = request.filter, request.link, self._books
+        wait = books.wait(link, item)
+        if wait > max_delay:
+            request.refusals.append(books.refused_delay(wait, max_delay, link))
+            return []
+        part = max(wait, max_delay / books.brokers_to(item, link))
+        if not dry:
+            books.promise(item, link, part)
+        out: Out = []
+        for other in self.asked:
+            if books.passes(other, link) and books.comes_from(other, item):
+                request.open += 1
+                token = self.token()
+                self._tokens[token] = other, None, request
+                out.append(Send(other, Ask(item, 0, token, dry, max_delay - part)))
+        return out
 
     def _put(self, request: Request, link: BrokerId, priority: int) -> Out:
         """Ask a neighbour, wait with earlier requests, or take the verdict that is there."""

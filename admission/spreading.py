@@ -175,7 +175,7 @@ class Spreading:
         offer = offers[link]
         self.chosen[key] = link, offer
         books, questions = self._books, self._questions
-        books.advertise(key, offer.filter, offer.rate, link)
+        books.advertise(key, offer.filter, offer.rate, link, len(offer.path))
         beside = self._beside.pop((key, link), None)
         if beside is not None and beside.path == offer.path:
             books.measure(key, beside.events)

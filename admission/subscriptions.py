@@ -71,7 +71,16 @@ class Subscriptions:
         if message.admitted or known == item:
             self._books.hold(item, LOCAL, self._highest(item))
             return out + self._questions.demand_all(item, LOCAL) + self._questions.finish(request)
-        return out + self._questions.begin(request, message.priority, self._highest(item))
+        return out + self._judge(request, message, self._highest(item))
+
+    def _judge(self, request: Request, message: Register | WouldAdmit, held_with: int) -> Out:
+        """Ask for a filter, and then, where it is held by now, how long its events wait."""
+        request.open += 1
+        out = self._questions.begin(request, message.priority, held_with)
+        if message.max_delay is not None and not request.refusals:
+            out += self._questions.ask_delay(request, message.max_delay, dry=request.dry)
+        request.open -= 1
+        return out + self._questions.finish(request)
 
     def _highest(self, item: Filter) -> int:
         return max(self._wanting[item].values())
@@ -113,7 +122,7 @@ class Subscriptions:
     def _on_would_admit(self, source: ClientId, message: WouldAdmit) -> Out:
         """Ask what the judgement of a subscription would be, and reserve nothing."""
         request = Request(LOCAL, message.number, message.filter, source, dry=True)
-        return self._questions.begin(request, message.priority, message.priority)
+        return self._judge(request, message, message.priority)
 
     def decide(self, request: Request) -> Out:
         """Admit or refuse a request whose verdicts have all arrived."""
@@ -134,8 +143,13 @@ class Subscriptions:
         return [*out, Inward(Received(client, request.register))]
 
     def _admits(self, asked: int, refusals: tuple[Refusal, ...]) -> bool:
-        """Return the decision (4.3). A broker that lacks two resources counts as one refusal."""
+        """Return the decision (4.3). A broker that lacks two resources counts as one refusal.
+
+        A delay is that of the whole way, whatever share of brokers may lack something.
+        """
         share = self._config.refusing_share_max
+        if any(refusal.resource == "delay" for refusal in refusals):
+            return False
         return share is None or len({refusal.broker for refusal in refusals}) <= share * asked
 
     # Guarantees.

@@ -91,6 +91,7 @@ class SubscriberMachine:
         "_begins",
         "_begun",
         "_local_first",
+        "_max_delays",
         "_priorities",
         "_since",
         "_subscriptions",
@@ -113,6 +114,7 @@ class SubscriberMachine:
         self.lacking: dict[int, tuple[Refusal, ...]] = {}
         self.answers: dict[int, Answers] = {}
         self._priorities: dict[int, int] = {}
+        self._max_delays: dict[int, float] = {}
         self._local_first: set[int] = set()
         self.incarnation = 0
         self.marks: dict[ClientId, int] = {}
@@ -134,6 +136,7 @@ class SubscriberMachine:
         priority: int = 0,
         *,
         local_first: bool = False,
+        max_delay: float | None = None,
     ) -> list[ClientMessage]:
         """Return the messages for a new subscription."""
         self._since = now if self._since is None else self._since
@@ -145,6 +148,8 @@ class SubscriberMachine:
         self.unconfirmed.add(number)
         if priority:
             self._priorities[number] = priority
+        if max_delay is not None:
+            self._max_delays[number] = max_delay
         if local_first:
             self._local_first.add(number)
         else:
@@ -175,7 +180,7 @@ class SubscriberMachine:
             return []
         for known in (self.unconfirmed, self.admitted, self._local_first):
             known.discard(number)
-        for told in (self._priorities, self.lacking, self.answers):
+        for told in (self._priorities, self._max_delays, self.lacking, self.answers):
             told.pop(number, None)
         self._begun.pop(number, None)
         self._begins.pop(number, None)
@@ -304,7 +309,8 @@ class SubscriberMachine:
 
     def _register(self, number: int, wanted: Filter) -> Register:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
-        return Register(number, wanted, priority, admitted, number in self._local_first)
+        local_first, max_delay = number in self._local_first, self._max_delays.get(number)
+        return Register(number, wanted, priority, admitted, local_first, max_delay)
 
     def record(self, without: Container[int] = ()) -> SubscriberRecord:
         """Return what must outlive the process of a durable subscriber: what is in force, except for some of it."""

@@ -73,6 +73,11 @@ class Features:
         return self.admission.deadline_seconds if self.admission is not None else None
 
     @property
+    def delay_window_seconds(self) -> float | None:
+        """Over which time brokers measure how long events wait; None if they do not."""
+        return self.admission.delay_window_seconds if self.admission is not None else None
+
+    @property
     def compares(self) -> bool:
         """Whether brokers compare their state with each other, to detect damage."""
         return self.compare_seconds is not None

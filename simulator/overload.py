@@ -6,6 +6,8 @@ Rules
   Other events wait, first in, first out. Announcements and replies cost nothing, but for samples: one takes the time
   of its events. Where brokers heal they wait behind the events before them, because links there are first in, first
   out.
+* Where brokers measure how long events wait, they are told so before what concerns their books: the time until the
+  last event of a message is taken in, or has left.
 * An event that would wait longer than the deadline at one place is dropped there (`admission.waiting`) and counted:
   "cpu" at a broker, "bandwidth" at a link.
 
@@ -17,11 +19,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from ..admission.meters import DelayMeter
 from ..admission.waiting import too_long
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained, Effect, Missed, Multicast, Received, Send
 from ..protocol.ids import GROUP, BrokerId
-from ..protocol.messages.admission import Capacity, CpuCounts, Sample
+from ..protocol.messages.admission import CONCERNS_ADMISSION, Capacity, CpuCounts, DelaysMeasured, Sample
 from ..protocol.messages.pubsub import Directed, Events, Numbered
 from .hosts import Host
 from .parts import Whole
@@ -65,6 +68,7 @@ class Queues:
         self._network: Whole
         self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # by broker and its incarnation
         self._link_free_at: dict[tuple[BrokerId, BrokerId], float] = {}
+        self._waits: dict[tuple[BrokerId, int], dict[BrokerId | None, DelayMeter]] = {}
         self.dropped: dict[str, Counter[BrokerId]] = {"cpu": Counter(), "bandwidth": Counter()}
         self.mourn: Callable[[EventBatch, float, float], None] | None = None
         self.offered: Counter[BrokerId | tuple[BrokerId, BrokerId]] = Counter()
@@ -85,6 +89,7 @@ class Queues:
             if isinstance(given, Received):
                 self._sampled(host, given.message, start)
             if start == now or not network.heals:
+                self._tell_waits(host, given)
                 return True
             network.at(start, self._served, host, host.incarnation, given, 0)
             return False
@@ -94,6 +99,7 @@ class Queues:
         else:
             done = start + len(batch) / self._capacity_of(host.id).events_per_second
             self._cpu_free_at[host.id, host.incarnation] = done
+            self._waited(host, None, done - now)
             network.at(done, self._served, host, host.incarnation, given, len(batch))
         return False
 
@@ -109,7 +115,27 @@ class Queues:
         if host.alive and host.incarnation == incarnation:
             self.taken_in[host.id] += events
             self.worked[host.id] += events
+            self._tell_waits(host, given)
             self._network.serve(host, given)
+
+    def _waited(self, host: Host, to: BrokerId | None, seconds: float) -> None:
+        """Record how long events wait for a broker, or for its link to another one."""
+        window = self._network.features.delay_window_seconds
+        if window is not None:
+            meters = self._waits.setdefault((host.id, host.incarnation), {})
+            meters.setdefault(to, DelayMeter(window)).saw(seconds, self._network.now)
+
+    def _tell_waits(self, host: Host, given: Received | Drained | Missed) -> None:
+        """Tell a broker how long events have waited there, before what concerns its books."""
+        message = given.message if isinstance(given, Received) else None
+        message = message.message if isinstance(message, Numbered) else message
+        if self._network.features.delay_window_seconds is None or not isinstance(message, CONCERNS_ADMISSION):
+            return
+        now, meters = self._network.now, self._waits.get((host.id, host.incarnation), {})
+        waits = {to: meter.highest(now) for to, meter in meters.items()}
+        here = waits.pop(None, 0.0)
+        told = DelaysMeasured(now, here, {to: wait for to, wait in waits.items() if to is not None})
+        self._network.serve(host, Received(host.id, told))
 
     def leave(self, host: Host, effect: Effect) -> float | None:
         """Return when an effect's message leaves; None if it would wait too long and is dropped."""
@@ -131,6 +157,7 @@ class Queues:
             self._drop("bandwidth", host, batch, start - now)
             return None
         done = self._link_free_at[link] = start + len(batch) / self._capacity_of(host.id).link(to)
+        self._waited(host, to, done - now)
         self.sent[link] += len(batch)
         if self._copies:
             self.worked[host.id] += len(batch)

@@ -8,6 +8,7 @@ from typing import Any, Never, Protocol
 
 from ..protocol.configs import Position
 from ..protocol.effects import Died, Drained, Effect, Missed, Received, Ticked
+from ..protocol.features import Features
 from ..protocol.ids import BrokerId
 from ..protocol.scenarios.scenario import LinkModel
 from .hosts import Connection, Host
@@ -82,6 +83,7 @@ class Whole(Protocol):
     observer: Observer | None
     spectator: Spectator | None
     rendezvous: Host | None
+    features: Features
     hosts: dict[BrokerId, Host]
     positions: dict[BrokerId, Position]
     heap: list[tuple[float, int, Callable[[Any], None], Any]]

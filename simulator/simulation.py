@@ -30,7 +30,7 @@ from ..protocol.configs import DEFAULT_SCHEME, Position
 from ..protocol.errors import ClientError, InputError
 from ..protocol.expiry import checked_ttl, with_ttl
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
+from ..protocol.messages.admission import MICRO, News, WouldAdmit, delay_asked, required
 from ..protocol.messages.pubsub import Answers, Cancel, Detach, Register
 from ..protocol.queries import AcceptedOf, KeptOf, Owed
 from ..protocol.traces.account import Account
@@ -127,6 +127,7 @@ class Simulation(SimulatedNetwork):
         *,
         durable: bool = False,
         local_first: bool = False,
+        max_delay: float | None = None,
     ) -> int:
         """Subscribe a client, attaching a new client to `broker`; return the number of the subscription.
 
@@ -144,9 +145,13 @@ class Simulation(SimulatedNetwork):
             For a new client, in a network that heals: whether its broker retains what it has not acknowledged.
         local_first
             Whether publishers at its own broker satisfy it, as long as some of them advertise what it overlaps.
+        max_delay
+            How long its events may wait for brokers and links, in seconds, for it to be admitted; None for any time.
 
         Raises
         ------
+        InputError
+            If the network does not measure how long events wait.
         SelectorError, FilterTooComplex
             If the filter cannot be parsed, or is too large.
         ClientError
@@ -156,6 +161,7 @@ class Simulation(SimulatedNetwork):
         checks.whole_number("number", number, 0)
         checks.whole_number("priority", priority)
         checks.flag("local_first", local_first)
+        max_delay = delay_asked(self.features.admission, max_delay)
         session = self.clients.attach(checks.text("client", client), broker)
         if session.subscriber is None:
             if session.publisher is not None and self.heals:
@@ -168,7 +174,10 @@ class Simulation(SimulatedNetwork):
         number = number or machine.last_number + 1
         self.account.subscribed(self.now, client, number, given if isinstance(given, str) else str(wanted))
         self.clients.tell(
-            session, machine.subscribe(number, wanted, self.now, priority, local_first=local_first)
+            session,
+            machine.subscribe(
+                number, wanted, self.now, priority, local_first=local_first, max_delay=max_delay
+            ),
         )
         return number
 
@@ -333,9 +342,18 @@ class Simulation(SimulatedNetwork):
         checks.whole_number("number", number)
         self.clients.tell(session, publisher(session).unadvertise(number, self.now))
 
-    def would_admit(self, client: ClientId, broker: BrokerId, given: FilterLike, number: int = 0) -> None:
+    def would_admit(
+        self,
+        client: ClientId,
+        broker: BrokerId,
+        given: FilterLike,
+        number: int = 0,
+        *,
+        max_delay: float | None = None,
+    ) -> None:
         """Ask whether a subscription would be admitted; the judgement arrives in `news`."""
-        message = WouldAdmit(checks.whole_number("number", number), to_filter(given))
+        max_delay = delay_asked(self.features.admission, max_delay)
+        message = WouldAdmit(checks.whole_number("number", number), to_filter(given), max_delay=max_delay)
         self.clients.tell(self.clients.attach(checks.text("client", client), broker), [message])
 
     def news(self, client: ClientId) -> list[News]:

@@ -37,7 +37,7 @@ from ...protocol.errors import (
 )
 from ...protocol.expiry import deadline
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.admission import GuaranteeStatus, Judgement, Refusal
+from ...protocol.messages.admission import GuaranteeStatus, Judgement, Refusal, delay_asked
 from ...protocol.messages.pubsub import Answers, Cancel, Detach, Lost
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
@@ -125,6 +125,7 @@ class Subscriber(Client):
         timeout_seconds: float | None = None,
         priority: int = 0,
         local_first: bool = False,
+        max_delay: float | None = None,
     ) -> int:
         """Subscribe, and return the subscription's number once it is installed up to the root.
 
@@ -142,9 +143,15 @@ class Subscriber(Client):
             Whether publishers at the subscriber's own broker satisfy the subscription, as long as some of them
             advertise events that overlap the filter. Other brokers need not know it then; see
             docs/hypercube.md.
+        max_delay
+            How long its events may wait for brokers and links on their way, in seconds; None for any time. If they
+            have waited longer lately, it is refused. Needs `AdmissionConfig.delay_window_seconds`; see
+            docs/admission.md.
 
         Raises
         ------
+        InputError
+            If `max_delay` is no number from 0, or the network does not measure delays.
         SelectorError, FilterTooComplex
             If the filter is invalid, or its normal form is too large.
         SubscriptionTimeout
@@ -156,7 +163,11 @@ class Subscriber(Client):
             If the broker's host is gone.
         """
         return self.subscribe_all(
-            [filter], timeout_seconds=timeout_seconds, priority=priority, local_first=local_first
+            [filter],
+            timeout_seconds=timeout_seconds,
+            priority=priority,
+            local_first=local_first,
+            max_delay=max_delay,
         )[0]
 
     def subscribe_all(
@@ -166,12 +177,23 @@ class Subscriber(Client):
         timeout_seconds: float | None = None,
         priority: int = 0,
         local_first: bool = False,
+        max_delay: float | None = None,
     ) -> list[int]:
         """Subscribe to several filters in one call: to all of them, or to none if it raises. See `subscribe`."""
-        return in_thread(self._subscribe_all(filters, timeout_seconds, priority, local_first=local_first))
+        return in_thread(
+            self._subscribe_all(
+                filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay
+            )
+        )
 
     async def _subscribe_all(
-        self, filters: Iterable[Any], timeout_seconds: float | None, priority: int, *, local_first: bool
+        self,
+        filters: Iterable[Any],
+        timeout_seconds: float | None,
+        priority: int,
+        *,
+        local_first: bool,
+        max_delay: float | None,
     ) -> list[int]:
         self._open()
         limits = self._directory.limits
@@ -182,11 +204,14 @@ class Subscriber(Client):
         seconds = limits.call_seconds if seconds is None else seconds
         checks.whole_number("priority", priority)
         checks.flag("local_first", local_first)
+        max_delay = delay_asked(self._features.admission, max_delay)
         with self._turn:
             first = self._machine.last_number + 1
             numbers = list(range(first, first + len(items)))
             for number, item in zip(numbers, items, strict=True):
-                self._machine.subscribe(number, item, time.time(), priority, local_first=local_first)
+                self._machine.subscribe(
+                    number, item, time.time(), priority, local_first=local_first, max_delay=max_delay
+                )
 
         async def call(place: Place, retrying: bool, left: float) -> bool:
             registers = self._machine.request(numbers)
@@ -271,9 +296,12 @@ class Subscriber(Client):
         timeout_seconds: float | None = None,
         priority: int = 0,
         local_first: bool = False,
+        max_delay: float | None = None,
     ) -> int:
         """Subscribe from a coroutine; see `subscribe`."""
-        work = self._subscribe_all([filter], timeout_seconds, priority, local_first=local_first)
+        work = self._subscribe_all(
+            [filter], timeout_seconds, priority, local_first=local_first, max_delay=max_delay
+        )
         return (await carried_out(work, self._process))[0]
 
     def set_local_first(

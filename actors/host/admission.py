@@ -15,16 +15,17 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from ...admission.meters import CapacityMeter
+from ...admission.meters import CapacityMeter, DelayMeter
 from ...admission.waiting import too_long
 from ...protocol.effects import Received
 from ...protocol.errors import RateExceeded, SubscriptionRejected
 from ...protocol.features import Features
-from ...protocol.ids import BrokerId, ClientId
+from ...protocol.ids import GROUP, BrokerId, ClientId
 from ...protocol.messages.admission import (
     AdmissionConfig,
     Advertise,
     CapacityMeasured,
+    DelaysMeasured,
     Everywhere,
     GuaranteeStatus,
     HeldBack,
@@ -55,6 +56,8 @@ class HostAdmission:
     ----------
     deadline_seconds
         How long an event may wait at one place; None for no limit.
+    measures_delays
+        Whether brokers have to know how long events wait.
     """
 
     def __init__(
@@ -65,6 +68,8 @@ class HostAdmission:
     ) -> None:
         self._features = features
         self.deadline_seconds = features.deadline_seconds
+        self.measures_delays = features.delay_window_seconds is not None
+        self._waits: dict[BrokerId, DelayMeter] = {}
         self._hosted_brokers = hosted_brokers
         self._drive = drive
         self._measuring: asyncio.Task[None] | None = None
@@ -116,7 +121,20 @@ class HostAdmission:
             time.sleep(
                 max(0.0, over - time.monotonic())
             )  # block the event loop on purpose: the whole host is slow
+        window = self._features.delay_window_seconds
+        if window is not None and since is not None:
+            meter = self._waits.setdefault(hosted.broker.position.broker, DelayMeter(window))
+            meter.saw(max(0.0, time.time() - since), time.monotonic())
         return True
+
+    def delays(self, hosted: HostedBroker) -> DelaysMeasured:
+        """Return how long events have waited lately for a broker here and for its links."""
+        meter = self._waits.get(hosted.broker.position.broker)
+        links = {to: box.longest_wait for to, box in hosted.links.items()}
+        if hosted.group is not None:
+            links[GROUP] = hosted.group.longest_wait
+        now = time.monotonic()
+        return DelaysMeasured(now, 0.0 if meter is None else meter.highest(now), links)
 
     # Capacity.
 

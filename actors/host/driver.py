@@ -49,6 +49,7 @@ from ...protocol.errors import StateDamaged, StorageFailed
 from ...protocol.expiry import timely
 from ...protocol.gathering import TTLS
 from ...protocol.ids import GROUP, BrokerId, Link
+from ...protocol.messages.admission import CONCERNS_ADMISSION
 from ...protocol.messages.beats import LASTING, is_beat
 from ...protocol.messages.pubsub import Directed, Events, Flush, Numbered, Register
 from ...protocol.messages.recovery import TIMED
@@ -183,6 +184,9 @@ class Driver:
             hosted.events_in += len(carried.batch.sequence)
         else:
             self.handled += not is_beat(message)
+            if self._admission.measures_delays and isinstance(carried, CONCERNS_ADMISSION):
+                here = hosted.broker.position.broker
+                self.drive(hosted, Received(here, self._admission.delays(hosted)))
         if isinstance(message, TIMED) or self._clock.is_late(hosted.ticked_at):
             self.tell_time(hosted)
         self.drive(hosted, Received(source, message), pressure)

@@ -27,6 +27,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from ...admission.meters import DelayMeter
 from ...admission.waiting import too_long
 from ...protocol.batch import EventBatch, concat, joined_bytes
 from ...protocol.expiry import passable
@@ -143,6 +144,8 @@ class Outbox:
         The log of its broker.
     departures
         The queues of its host that have something to send.
+    waits
+        Measures how long events wait here; None if nobody asks.
     """
 
     def __init__(
@@ -156,7 +159,9 @@ class Outbox:
         clock: Callable[[], float] = time.monotonic,
         log: Log = HOST,
         departures: Departures | None = None,
+        waits: DelayMeter | None = None,
     ) -> None:
+        self._waits = waits
         self.name = name
         self._log = log
         self._departures = departures or Departures()
@@ -240,6 +245,11 @@ class Outbox:
             self.lost_events += size if isinstance(message, CARRIERS) else 0
         self._waiting.clear()
         self._moved.set()
+
+    @property
+    def longest_wait(self) -> float:
+        """How long events have waited here lately, in seconds; 0 if that is not measured."""
+        return 0.0 if self._waits is None else self._waits.highest(self._clock())
 
     async def room(self) -> None:
         """Wait until the outbox is not full."""
@@ -359,6 +369,8 @@ class Outbox:
             since, size, message = self._waiting[0]
             if isinstance(message, CARRIERS) and (deadline is None or not too_long(since, now, deadline)):
                 self._waiting.clear()
+                if self._waits is not None:
+                    self._waits.saw(now - since, now)
                 return _Load([message], now, size, size, 1)
         load = _Load([], now)
         batches: list[EventBatch] = []
@@ -372,6 +384,8 @@ class Outbox:
                 if load.events and load.events + size > self._call_events_max:
                     break
                 load.events += size
+                if self._waits is not None:
+                    self._waits.saw(now - since, now)
             if isinstance(message, Events):
                 if kind is None or marks_of(kind) != marks_of(message):
                     _join(load.messages, batches, kind)

@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 
 from ray.exceptions import ActorDiedError
 
+from ...admission.meters import DelayMeter
 from ...protocol.configs import Limits, Position
 from ...protocol.effects import Missed
 from ...protocol.errors import BrokerUnavailable
@@ -111,6 +112,7 @@ class Transport:
         self._missed = missed
         self._carried_out = carried_out
         self._deadline_seconds = deadline_seconds
+        self._delay_window_seconds = features.delay_window_seconds
         self._rendezvous: Any = None
         self.channels = channels
         self._departures = departures or Departures()
@@ -332,7 +334,11 @@ class Transport:
     ) -> Outbox:
         most = self._limits.call_events_max, self._limits.outbox_events_max
         log, departures = self.log_of(source), self._departures
-        return Outbox(name, fly, *most, missed, self._deadline_seconds, log=log, departures=departures)
+        window = self._delay_window_seconds
+        waits = None if window is None else DelayMeter(window)
+        return Outbox(
+            name, fly, *most, missed, self._deadline_seconds, log=log, departures=departures, waits=waits
+        )
 
     def log_of(self, source: BrokerId) -> Log:
         """Return the log of a broker here."""
@@ -359,7 +365,7 @@ class Transport:
     def _said(self, source: BrokerId) -> tuple[float, ...]:
         """Return what a call of a broker here says beside its messages: the broker's incarnation, and the time."""
         incarnation = self._own_incarnations.get(source, 0)
-        if self._deadline_seconds is not None:
+        if self._deadline_seconds is not None or self._delay_window_seconds is not None:
             return incarnation, time.time()
         return (incarnation,) if incarnation else ()
 

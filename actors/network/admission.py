@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...broker.books import SeenBooks
 from ...protocol import checks
 from ...protocol.ids import BrokerId
-from ...protocol.messages.admission import Judgement, WouldAdmit, required
+from ...protocol.messages.admission import Judgement, WouldAdmit, delay_asked, required
 from ...routing.language.questions import to_filter
 from ..clients.process import ClientProcess
 from ..host.errors import broker_errors
@@ -48,7 +48,14 @@ class NetworkAdmission:
         answers = self._hosts.ask("seen", timeout_seconds=60)
         return {broker: seen.books for answer in answers for broker, seen in answer.items()}
 
-    def would_admit(self, filter: Any, *, broker: BrokerId | None = None, priority: int = 0) -> Judgement:
+    def would_admit(
+        self,
+        filter: Any,
+        *,
+        broker: BrokerId | None = None,
+        priority: int = 0,
+        max_delay: float | None = None,
+    ) -> Judgement:
         """Ask whether a broker (by default the first) would admit a subscription, without subscribing.
 
         Raises
@@ -58,9 +65,10 @@ class NetworkAdmission:
         """
         item = to_filter(filter, clauses_max=self._hosts.directory.limits.filter_clauses_max)
         checks.whole_number("priority", priority)
+        max_delay = delay_asked(self._hosts.directory.admission, max_delay)
         at = self._hosts.directory.positions[0].broker if broker is None else broker
         host = self._hosts.host_of(at)
         with broker_errors(f"asking broker {at} of network {self._hosts.name!r}"):
-            question = WouldAdmit(next(_QUESTIONS), item, priority)
+            question = WouldAdmit(next(_QUESTIONS), item, priority, max_delay)
             call = self._process.handle(host).request(at, self._process.session, [question])
             return waited(call, self._hosts.directory.limits.call_seconds)  # type: ignore[no-any-return]

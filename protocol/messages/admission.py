@@ -22,7 +22,7 @@ from ..batch import EventBatch
 from ..checks import flag, instance, number, one_of, whole_number, wrong
 from ..errors import InputError
 from ..ids import GROUP, BrokerId, ClientId
-from .pubsub import Answers, Unanswered
+from .pubsub import Answers, Cancel, Detach, Register, Unanswered
 
 if TYPE_CHECKING:
     from ...routing.filters.filter import Filter
@@ -35,7 +35,7 @@ CpuCounts: TypeAlias = Literal["events", "copies"]
 UntilMeasured: TypeAlias = Literal["configured", "zero"]
 ShareOf: TypeAlias = Literal["all", "way"]
 Estimator: TypeAlias = Literal["paper", "printed", "tight", "measured"]
-Resource: TypeAlias = Literal["cpu", "bandwidth", "memory"]
+Resource: TypeAlias = Literal["cpu", "bandwidth", "memory", "delay"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,9 @@ class AdmissionConfig:
     until_measured
         The CPU capacity of a broker until it is measured: as ``"configured"``, or ``"zero"``, the paper's initial value
         (4.1).
+    delay_window_seconds
+        For how long a broker remembers how long events have waited there, so that it can refuse a subscription whose
+        events may not wait so long (`max_delay`). None: waits are not measured.
     """
 
     refusing_share_max: float | None = 0.0
@@ -144,6 +147,7 @@ class AdmissionConfig:
     cpu_counts: CpuCounts = "events"
     books: Adds = "union"
     until_measured: UntilMeasured = "configured"
+    delay_window_seconds: float | None = None
 
     def of(self, broker: BrokerId) -> Capacity:
         """Return the capacity of one broker, as long as it is not measured."""
@@ -173,8 +177,9 @@ class AdmissionConfig:
         flag("measure", self.measure)
         for name in ("default_rate", "utilisation_max", "sample_seconds"):
             number(name, getattr(self, name), above=True)
-        if self.deadline_seconds is not None:
-            number("deadline_seconds", self.deadline_seconds, above=True)
+        for name in ("deadline_seconds", "delay_window_seconds"):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name), above=True)
         for name in ("held_events_max", "held_bytes_max"):
             whole_number(name, getattr(self, name), 1)
         instance("capacity", self.capacity, Capacity, "a Capacity()").validate()
@@ -197,12 +202,32 @@ def required(config: AdmissionConfig | None) -> AdmissionConfig:
     return config
 
 
+def delay_asked(config: AdmissionConfig | None, max_delay: object) -> float | None:
+    """Return how long the events of a subscription may wait, in seconds; None for any time.
+
+    Raises
+    ------
+    InputError
+        If it is no number from 0, or the network does not measure delays.
+    """
+    if max_delay is None:
+        return None
+    seconds = number("max_delay", max_delay)
+    if config is None or config.delay_window_seconds is None:
+        raise InputError(
+            "max_delay needs brokers that measure how long events wait: launch the network with "
+            "admission=AdmissionConfig(delay_window_seconds=10)"
+        )
+    return seconds
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A broker cannot carry a subscription: the resource, the amount requested, and the amount free.
 
     `asked` and `free` are events per second for ``"cpu"`` and ``"bandwidth"``, entries for ``"memory"``; `link`
-    is the neighbour at the other end for ``"bandwidth"``, or `GROUP` for multicasts.
+    is the neighbour at the other end for ``"bandwidth"``, or `GROUP` for multicasts. For ``"delay"`` they are the
+    seconds that events wait there, on their way to `link` if that is not None, and those that they may still wait.
     """
 
     broker: BrokerId
@@ -215,6 +240,8 @@ class Refusal:
         """Return a human-readable description."""
         to = "its cluster" if self.link == GROUP else f"broker {self.link}"
         where = f"broker {self.broker}" + ("" if self.link is None else f" to {to}")
+        if self.resource == "delay":
+            return f"{where}: delay: events wait {self.asked:.3g} s, and may wait {self.free:.3g} s"
         unit = "entries" if self.resource == "memory" else "events/s"
         return f"{where}: {self.resource}: asked {self.asked:.6g} {unit}, free {self.free:.6g}"
 
@@ -256,6 +283,19 @@ class WouldAdmit:
     number: int
     filter: Filter
     priority: int = 0
+    max_delay: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DelaysMeasured:
+    """How long events have waited lately, in seconds: for this broker, and for each of its links (`GROUP` for one).
+
+    A host tells its broker before each message of admission control; `at` is when, by any clock.
+    """
+
+    at: float
+    here: float
+    links: Mapping[BrokerId, float] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,12 +358,17 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask whether the sender may receive the events of a filter; a dry request reserves nothing."""
+    """Ask whether the sender may receive the events of a filter; a dry request reserves nothing.
+
+    With `max_delay` it asks something else: whether these events wait no longer than so many seconds until the sender
+    has them, and, unless it is dry, that they go on to.
+    """
 
     filter: Filter
     priority: int
     token: int
     dry: bool = False
+    max_delay: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +419,19 @@ AdmissionMessage: TypeAlias = (
     | Degraded
     | Greeting
     | CapacityMeasured
+    | DelaysMeasured
 )
 AdmissionRequest: TypeAlias = Advertise | Unadvertise | WouldAdmit | CapacityMeasured
+
+
+CONCERNS_ADMISSION: Final = (
+    Register,
+    Cancel,
+    Detach,
+    *get_args(AdmissionMessage),
+    *get_args(AdmissionRequest),
+)
+"""What may change the books of a broker, or asks for them."""
 
 
 # To clients.

@@ -159,6 +159,8 @@ class Register:
     With `local_first` publishers at the subscriber's own broker suffice, as long as the advertisement of at least
     one of them overlaps the filter (paper 2, 2.3(1)). This is a permission: a scheme may still tell other
     brokers, and then the subscriber receives more notifications.
+
+    With `max_delay` it is refused if its events wait longer for brokers and links on their way, in seconds.
     """
 
     subscription: int
@@ -166,6 +168,7 @@ class Register:
     priority: int = 0
     admitted: bool = False
     local_first: bool = False
+    max_delay: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
