@@ -403,15 +403,18 @@ class Books:
         measured = self.measured_at.get(member)
         return configured if measured is None else replace(configured, events_per_second=measured)
 
-    def refusals(self, item: Filter, link: BrokerLink) -> tuple[Refusal, ...]:
-        """Return why a filter cannot be admitted for a link; empty if it can (the three conditions of 4.2)."""
+    def refusals(self, item: Filter, link: BrokerLink, share: float = 1.0) -> tuple[Refusal, ...]:
+        """Return why a filter cannot be admitted for a link; empty if it can (the three conditions of 4.2).
+
+        `share` is the part of each capacity up to which filters of its priority are admitted.
+        """
         if item in self.held.get(link, ()):
             return ()
         reserved = self.reserved()
         asked = self._asked(item, link, reserved)
         out = []
         for account, amount in asked.items():
-            free = self.limit(account) - reserved.get(account, 0)
+            free = self.limit(account) * share - reserved.get(account, 0)
             if amount > max(free, 0):
                 out.append(self._refusal(account, amount, max(free, 0)))
         return tuple(out)

@@ -167,7 +167,7 @@ class Questions:
         """
         item, link, books = request.filter, request.link, self._books
         if self._config.refusing_share_max is not None:
-            request.refusals += books.refusals(item, link)
+            request.refusals += books.refusals(item, link, self._config.share_for(priority))
             refusing = {refusal.broker for refusal in request.refusals}
             # Brokers for which this one has judged.
             request.asked += len(refusing - {books.broker, *self.asked})
@@ -209,6 +209,12 @@ class Questions:
         """Ask a neighbour, wait with earlier requests, or take the verdict that is there."""
         item = request.filter
         asked = self.asked[link].get(item)
+        if asked is not None and self._deserves_another(asked, priority):
+            asked.priority = priority
+            request.open += 1
+            token = self.token()
+            self._tokens[token] = link, None if request.dry else item, request
+            return [Send(link, Ask(item, priority, token, request.dry))]
         if asked is not None and asked.waiting is None:
             request.asked += asked.asked
             request.refusals += asked.refusals
@@ -228,11 +234,19 @@ class Questions:
             self.asked[link][item] = Asked(token, priority, [request])
         return [Send(link, Ask(item, priority, token, request.dry))]
 
+    def _deserves_another(self, asked: Asked, priority: int) -> bool:
+        """Return whether the verdict on a lower priority, refused or awaited, does not count for a higher one."""
+        higher = self._config.share_for(priority) > self._config.share_for(asked.priority)
+        return higher and (asked.waiting is not None or bool(asked.refusals))
+
     def _on_verdict(self, source: BrokerId, message: AskAnswer) -> Out:
         link, item, dry = self._tokens.pop(message.token, (None, None, None))
         if link != source:
             return []
         if dry is not None:
+            asked = None if item is None else self.asked[source].get(item)
+            if asked is not None and asked.waiting is None and not message.refusals:
+                asked.asked, asked.refusals = message.asked, ()
             return self._hear(dry, message.asked, message.refusals)
         assert item is not None and link is not None
         asked = self.asked[link].get(item)

@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 from .messages.admission import AdmissionConfig
 from .messages.recovery import Recovery
 
+_NO_ADMISSION: Final = AdmissionConfig()
+
 
 class Retention(NamedTuple):
     """The most that is retained, and for how long."""
@@ -68,14 +70,19 @@ class Features:
         return self.admission is not None and self.admission.measure
 
     @property
+    def _admission(self) -> AdmissionConfig:
+        """The configuration whose defaults are also right without admission control."""
+        return self.admission or _NO_ADMISSION
+
+    @property
     def deadline_seconds(self) -> float | None:
         """How long an event may wait at one place; None for no limit."""
-        return self.admission.deadline_seconds if self.admission is not None else None
+        return self._admission.deadline_seconds
 
     @property
     def delay_window_seconds(self) -> float | None:
         """Over which time brokers measure how long events wait; None if they do not."""
-        return self.admission.delay_window_seconds if self.admission is not None else None
+        return self._admission.delay_window_seconds
 
     @property
     def compares(self) -> bool:

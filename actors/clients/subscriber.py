@@ -138,7 +138,7 @@ class Subscriber(Client):
             How long to wait; None for the network's `call_seconds`.
         priority
             With admission control: when a broker can no longer carry everything, the lowest priority degrades
-            first.
+            first. With `AdmissionConfig.priority_shares` it also decides who is admitted.
         local_first
             Whether publishers at the subscriber's own broker satisfy the subscription, as long as some of them
             advertise events that overlap the filter. Other brokers need not know it then; see

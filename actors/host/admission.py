@@ -68,7 +68,8 @@ class HostAdmission:
     ) -> None:
         self._features = features
         self.deadline_seconds = features.deadline_seconds
-        self.measures_delays = features.delay_window_seconds is not None
+        self._delay_window = features.delay_window_seconds
+        self.measures_delays = self._delay_window is not None
         self._waits: dict[BrokerId, DelayMeter] = {}
         self._hosted_brokers = hosted_brokers
         self._drive = drive
@@ -121,9 +122,8 @@ class HostAdmission:
             time.sleep(
                 max(0.0, over - time.monotonic())
             )  # block the event loop on purpose: the whole host is slow
-        window = self._features.delay_window_seconds
-        if window is not None and since is not None:
-            meter = self._waits.setdefault(hosted.broker.position.broker, DelayMeter(window))
+        if self._delay_window is not None and since is not None:
+            meter = self._waits.setdefault(hosted.broker.position.broker, DelayMeter(self._delay_window))
             meter.saw(max(0.0, time.time() - since), time.monotonic())
         return True
 

@@ -130,6 +130,10 @@ class AdmissionConfig:
     delay_window_seconds
         For how long a broker remembers how long events have waited there, so that it can refuse a subscription whose
         events may not wait so long (`max_delay`). None: waits are not measured.
+    priority_shares
+        Up to which share of each capacity subscriptions of a priority, and of those up to the next one named, are
+        admitted: ``{0: 0.6, 5: 1.0}`` keeps two fifths free for priorities from 5 on. Those below the lowest named
+        have its share. Empty: priorities decide nothing here.
     """
 
     refusing_share_max: float | None = 0.0
@@ -148,6 +152,14 @@ class AdmissionConfig:
     books: Adds = "union"
     until_measured: UntilMeasured = "configured"
     delay_window_seconds: float | None = None
+    priority_shares: Mapping[int, float] = field(default_factory=dict)
+
+    def share_for(self, priority: int) -> float:
+        """Return up to which share of a capacity subscriptions of a priority are admitted."""
+        named = sorted(self.priority_shares)
+        if not named:
+            return 1.0
+        return self.priority_shares[max((each for each in named if each <= priority), default=named[0])]
 
     def of(self, broker: BrokerId) -> Capacity:
         """Return the capacity of one broker, as long as it is not measured."""
@@ -182,11 +194,30 @@ class AdmissionConfig:
                 number(name, getattr(self, name), above=True)
         for name in ("held_events_max", "held_bytes_max"):
             whole_number(name, getattr(self, name), 1)
+        self._check_priority_shares()
         instance("capacity", self.capacity, Capacity, "a Capacity()").validate()
         by_broker = instance("capacities", self.capacities, Mapping, "a mapping from broker to Capacity()")
         for broker, capacity in by_broker.items():
             instance(f"capacities[{broker!r}]", capacity, Capacity, "a Capacity()").validate()
         return self
+
+    def _check_priority_shares(self) -> None:
+        shares = instance(
+            "priority_shares",
+            self.priority_shares,
+            Mapping,
+            "a mapping from priority to share, {0: 0.6, 5: 1.0}",
+        )
+        before = 0.0
+        for priority in sorted(whole_number("a priority of priority_shares", each) for each in shares):
+            share = number(f"priority_shares[{priority}]", shares[priority], above=True)
+            if share > 1 or share < before:
+                raise wrong(
+                    f"priority_shares[{priority}]",
+                    share,
+                    "at most 1, and no less than that of a lower priority",
+                )
+            before = share
 
 
 def required(config: AdmissionConfig | None) -> AdmissionConfig:

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from ...protocol.batch import EventBatch, Mask
-from ...protocol.checks import instance, whole_number, wrong
+from ...protocol.checks import flag, instance, whole_number, wrong
 from ...protocol.errors import FilterTooComplex, SelectorError
 from ...protocol.gathering import event_of
 from ...protocol.values import Value
@@ -195,7 +195,7 @@ def to_filter(
 ) -> Filter:
     """Return the normal form of any description of a filter: `language.doubts.to_filter`, with no look for doubts."""
     whole_number("clauses_max", clauses_max, 1)
-    if exact:
+    if flag("exact", exact):
         condition = to_predicate(str(given) if isinstance(given, Filter) else given, dialect=dialect)
         return normalize_predicate(And((condition, Only(tuple(names_of(condition))))), clauses_max)
     if isinstance(given, Filter):

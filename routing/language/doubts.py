@@ -60,7 +60,7 @@ def doubts_about(
     condition = to_predicate(str(given) if isinstance(given, Filter) else given, dialect=dialect)
     known = None
     if advertised is not None:
-        if isinstance(advertised, str | Mapping | Predicate | Filter):
+        if isinstance(advertised, str | Mapping | Predicate | Filter) or not isinstance(advertised, Iterable):
             raise SelectorError("advertised is a list of filters, not one filter")
         known = {name for each in advertised for name in filter_of(each).attributes}
     text = given if isinstance(given, str) else None
