@@ -112,9 +112,17 @@ class DurableSubscriber(Subscriber):
     # Subscriptions are stored when they are installed, and before they are changed or cancelled.
 
     async def _subscribe_all(
-        self, filters: Iterable[Any], timeout_seconds: float | None, priority: int, **options: Any
+        self,
+        filters: Iterable[Any],
+        timeout_seconds: float | None,
+        priority: int,
+        *,
+        local_first: bool,
+        max_delay: float | None,
     ) -> list[int]:
-        numbers = await super()._subscribe_all(filters, timeout_seconds, priority, **options)
+        numbers = await super()._subscribe_all(
+            filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay
+        )
         await self._write_down()
         return numbers
 
