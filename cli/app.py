@@ -268,7 +268,7 @@ def chaos(
         ),
     ] = False,
     shrink_seconds: Annotated[
-        float, typer.Option(help="With --shrink, how long to try at most.", min=0.1)
+        float, typer.Option(help="With --shrink or --search, how long to try at most.", min=0.1)
     ] = 60.0,
     network: game_day.OnNetwork = None,
     for_: game_day.For = "10m",
@@ -281,6 +281,19 @@ def chaos(
     yes: game_day.Yes = False,
     report_file: game_day.ReportFile = None,
     address: game_day.At = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            help="Search a case that fails, guided by what runs reach, and shrink it: minutes=30, runs=500, or both. "
+            "Networks have at most 12 brokers without --brokers."
+        ),
+    ] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --search, the folder of the cases that reached something new: it begins with them."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Inject faults determined by a seed, let the network heal, and check that it kept its promises.
@@ -312,6 +325,7 @@ def chaos(
       rayvous chaos --seed 3 --operations
       rayvous chaos --seed 1152 --shrink
       rayvous chaos --case seed-1152-shrunk.json
+      rayvous chaos --search minutes=30 --corpus cases --stable
       rayvous chaos --seed 0 --seeds 100 --damage
       rayvous chaos --seed 0 --seeds 100 --stable --lossless
       rayvous chaos --on ray --seed 0 --seeds 6
@@ -331,10 +345,26 @@ def chaos(
     from .verbs.chaos import run_chaos_case, run_chaos_seeds
 
     for_seconds = shrink_seconds if shrink else None
+    wanted = {
+        "stable": stable, "operations": operations, "admission": admission, "damage": damage, "lossless": lossless
+    }  # fmt: skip
+    if search is not None:
+        from .verbs.chaos_search import run_search
+
+        unfit = {
+            "seeds": seeds != 1, "on": on != "sim", "plan": plan, "case": case, "trace-dir": trace_dir,
+            "store-dir": store_dir, "hosts": hosts, "links": links, "shrink": shrink,
+        }  # fmt: skip
+        result = run_search(
+            search, seed, unfit, wanted, corpus=corpus, brokers=brokers, scheme=scheme,
+            shrink_seconds=shrink_seconds, as_json=as_json,
+        )  # fmt: skip
+        raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
+    if corpus is not None:
+        raise InputError("--corpus needs --search")
     if case is not None:
         drawn = {
-            "seeds": seeds != 1, "plan": plan, "brokers": brokers, "stable": stable, "operations": operations,
-            "admission": admission, "damage": damage, "lossless": lossless, "hosts": hosts,
+            "seeds": seeds != 1, "plan": plan, "brokers": brokers, "hosts": hosts, **wanted,
             "scheme": scheme != DEFAULT_SCHEME, "seed": seed,
         }  # fmt: skip
         result = run_chaos_case(
@@ -355,11 +385,7 @@ def chaos(
         plan,
         brokers,
         trace_dir,
-        stable=stable,
-        operations=operations,
-        admission=admission,
-        damage=damage,
-        lossless=lossless,
+        **wanted,
         as_json=as_json,
         scheme=scheme,
         store_dir=store_dir,

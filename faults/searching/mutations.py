@@ -1,0 +1,383 @@
+"""Other cases from one that reached something: the reverse of what shrinking does.
+
+Rules
+-----
+* A mutated case is one that a correct network passes, as a drawn one is: faults are those that its scheme and its
+  options allow, every broker and client exists, and no event is published that its publisher does not advertise.
+* Most mutations are *aimed*: a fault or an action at the very moment at which the run of the case reached something
+  rare, just before or after it, at the broker that it was at. What happens before that is the same run.
+* The others add, remove, move, copy and redirect faults and actions, take those of another case, and change options.
+* Everything comes from the given source of randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from ...protocol.configs import Position
+from ...protocol.errors import InputError
+from ...protocol.ids import BrokerId
+from ...protocol.scenarios.scenario import LinkModel
+from ...protocol.scenarios.workload import random_selector
+from ...routing.schemes.claims import Membership
+from ...routing.schemes.registry import scheme as scheme_of
+from ...routing.topologies.cluster_trees import topology_of
+from ..plans.cases import Action, Case, publishes
+from ..plans.draws import draw
+from ..plans.known_cases import with_known
+from ..plans.late_cases import with_late
+from ..plans.plans import (
+    Crash,
+    CrashCluster,
+    CrashRendezvous,
+    Cut,
+    Damage,
+    Fault,
+    FaultPlan,
+    Leave,
+    Mend,
+    Pause,
+    Restart,
+    RestartRendezvous,
+    Resume,
+    Shake,
+    Slow,
+)
+from ..shrinking.reductions import tidy, wide_enough
+from .seen import Moment
+
+FAULTS_MAX: Final = 16
+ACTIONS_MAX: Final = 400
+HEAL_SECONDS_MAX: Final = 40.0
+NEAR_SECONDS: Final = 0.0, 0.0, -0.0005, 0.0005, 0.005, 0.02, 0.1
+"""How long after the moment at which it is aimed something happens: most often at once, before or after."""
+
+SOON_SECONDS: Final = 0.01, 0.05, 0.3, 1.0, 3.0, 8.0
+"""How long it is at most until an aimed fault is undone."""
+
+
+class Mutator:
+    """Makes other cases from a case.
+
+    Parameters
+    ----------
+    dice
+        The source of randomness.
+    """
+
+    def __init__(self, dice: Random) -> None:
+        self._dice = dice
+
+    def mutated(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Return a case with one change or a few.
+
+        Parameters
+        ----------
+        case
+            The case that is changed.
+        moments
+            When its run reached something rare.
+        other
+            A case of which parts may be taken.
+        """
+        dice = self._dice
+        changed = case
+        for _ in range(dice.choice((1, 1, 2, 2, 3, 4))):
+            change = dice.choices(list(CHANGES), list(CHANGES.values()))[0]
+            grown = change(self, changed, moments, other)
+            if len(grown.plan.faults) <= FAULTS_MAX and len(grown.actions) <= ACTIONS_MAX:
+                changed = wide_enough(tidy(grown))
+        return changed
+
+    # At a moment.
+
+    def strike(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Add a fault at a moment, at the broker that it was at, or between it and the one it heard from."""
+        if not moments or not case.features.heals:
+            return self.add_faults(case, moments, other)
+        dice = self._dice
+        moment = dice.choice(moments)
+        at = self._near(case, moment.at_seconds)
+        there = {place.broker: place for place in _positions(case)}
+        ends = [end for end in (moment.broker, moment.source) if end in there]
+        broker = dice.choice([moment.broker, *ends]) if moment.broker in there else dice.choice(list(there))
+        until = at + dice.choice(SOON_SECONDS) * dice.random()
+        others = [end for end in (*ends, dice.choice(list(there))) if end != broker]
+        kinds: list[list[Fault]] = [
+            [Crash(at, broker)],
+            [Crash(at, broker), Restart(until, broker)],
+            [Pause(at, broker), Resume(until, broker)],
+            [Slow(at, broker, dice.choice((5.0, 20.0, 100.0))), Slow(until, broker, 1.0)],
+            [CrashCluster(at, there[broker].cluster)],
+            [CrashRendezvous(at), RestartRendezvous(until)],
+            [Shake(at, until - at, 0.05, 0.2, 0.05, (broker,))],
+        ]
+        if others:
+            one, to = sorted((broker, others[0]))
+            cut: list[Fault] = [Cut(at, one, to), Mend(until, one, to)]
+            kinds += [cut, cut]
+        if _flat(case):
+            kinds += [[Leave(at, broker)], [Leave(at, broker), Restart(until, broker)]]
+        plan = case.plan
+        longer = min(max(plan.heal_seconds, until), HEAL_SECONDS_MAX)
+        struck = [replace(each, at_seconds=min(each.at_seconds, longer)) for each in dice.choice(kinds)]
+        return _with_faults(replace(case, plan=replace(plan, heal_seconds=longer)), [*plan.faults, *struck])
+
+    def act(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Let a client do something at a moment: one at that broker, if there is one."""
+        if not moments:
+            return self.add_action(case, moments, other)
+        moment = self._dice.choice(moments)
+        return self._acting(case, self._near(case, moment.at_seconds), moment.broker)
+
+    def move_to_moment(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Move a fault to a moment."""
+        if not moments:
+            return case
+        return self._moved(case, self._near(case, self._dice.choice(moments).at_seconds))
+
+    def _near(self, case: Case, seconds: float) -> float:
+        return min(max(0.0, seconds + self._dice.choice(NEAR_SECONDS)), case.plan.heal_seconds)
+
+    # Faults.
+
+    def add_faults(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Add faults as a seed draws them."""
+        if not case.features.heals:
+            return case
+        drawn = draw(self._dice, _positions(case), case.plan.heal_seconds, faults_max=2, flat=_flat(case))
+        plan = case.plan
+        dead = tuple(sorted({*plan.stay_dead, *drawn.stay_dead}))
+        return _with_faults(replace(case, plan=replace(plan, stay_dead=dead)), [*plan.faults, *drawn.faults])
+
+    def drop_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Leave a fault out."""
+        if not (free := _free(case)):
+            return case
+        gone = self._dice.choice(free)
+        return _with_faults(case, [fault for fault in case.plan.faults if fault is not gone])
+
+    def move_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Move a fault to any time, or to that of another one."""
+        plan, dice = case.plan, self._dice
+        if not plan.faults:
+            return case
+        at = dice.choice(plan.faults).at_seconds + dice.choice((0.0, 0.001, -0.001, 0.05, 0.5))
+        return self._moved(case, dice.choice((at, dice.uniform(0.0, plan.heal_seconds))))
+
+    def _moved(self, case: Case, at: float) -> Case:
+        if not (free := _free(case)):
+            return case
+        moved = self._dice.choice(free)
+        at = min(max(0.0, at), case.plan.heal_seconds)
+        return _with_faults(
+            case, [replace(each, at_seconds=at) if each is moved else each for each in case.plan.faults]
+        )
+
+    def copy_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Let a fault happen again, somewhere else, or at another time."""
+        if not (free := _free(case)):
+            return case
+        dice = self._dice
+        fault = self._elsewhere(case, dice.choice(free))
+        at = min(case.plan.heal_seconds, max(0.0, fault.at_seconds + dice.uniform(-1.0, 1.0)))
+        return _with_faults(case, [*case.plan.faults, replace(fault, at_seconds=at)])
+
+    def redirect_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Let a fault harm another broker or cluster."""
+        if not (free := _free(case)):
+            return case
+        chosen = self._dice.choice(free)
+        faults = [self._elsewhere(case, each) if each is chosen else each for each in case.plan.faults]
+        return _with_faults(case, faults)
+
+    def _elsewhere(self, case: Case, fault: Fault) -> Fault:
+        place = self._dice.choice(_positions(case))
+        changes: dict[str, Any] = {
+            name: getattr(place, name) for name in ("broker", "cluster") if hasattr(fault, name)
+        }
+        return replace(fault, **changes)
+
+    def take_faults(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Add faults of another case, as far as their targets exist here."""
+        positions, taken = _positions(case), list[Fault]()
+        for fault in other.plan.faults:
+            at = min(fault.at_seconds, case.plan.heal_seconds)
+            if self._dice.random() < 0.5 and not isinstance(fault, Damage):
+                try:
+                    FaultPlan("taken", (fault,), fault.at_seconds).check(positions)
+                except InputError:
+                    continue
+                taken.append(replace(fault, at_seconds=at))
+        if _flat(other) != _flat(case) or not case.features.heals:
+            return case
+        return _with_faults(case, [*case.plan.faults, *taken])
+
+    def stay_dead(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Let a broker that dies stay dead, or come back."""
+        broker = self._dice.choice(_positions(case)).broker
+        return replace(
+            case, plan=replace(case.plan, stay_dead=tuple(sorted({*case.plan.stay_dead} ^ {broker})))
+        )
+
+    def end_otherwise(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Heal earlier or later."""
+        last = max([0.0, *(fault.at_seconds for fault in case.plan.faults)])
+        seconds = case.plan.heal_seconds * self._dice.choice((0.5, 0.8, 1.25, 2.0))
+        return replace(case, plan=replace(case.plan, heal_seconds=min(max(last, seconds), HEAL_SECONDS_MAX)))
+
+    # Clients.
+
+    def add_action(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Let a client do something at any time."""
+        return self._acting(case, self._dice.uniform(0.0, case.plan.heal_seconds), None)
+
+    def _acting(self, case: Case, at: float, broker: BrokerId | None) -> Case:
+        dice = self._dice
+        clients = list(dict.fromkeys(action.client for action in case.opening))
+        here = [action.client for action in case.opening if action.broker == broker]
+        if not clients:
+            return case
+        client = dice.choice(here or clients)
+        some = dice.choice(_positions(case)).broker
+        doings = ["move", "move"]
+        doings += ["publish"] * 3 if publishes(client) else ["subscribe", "subscribe", "cancel"]
+        if case.stable and (publishes(client) or client in case.durable):
+            doings += ["stop", "stop"]
+        do, mine = dice.choice(doings), [each for each in _all(case) if each.client == client]
+        numbers = [each.number for each in mine]
+        if do == "publish":
+            if not (before := [each for each in mine if each.do == "publish"]):
+                return case
+            added = [replace(dice.choice(before), at_seconds=at)]
+        elif do == "subscribe":
+            selector = dice.choice(("TRUE", random_selector(dice)))
+            added = [Action(at, do, client, mine[0].broker, max(numbers) + 1, selector)]
+        elif do == "cancel":
+            added = [Action(at, do, client, number=dice.choice(numbers))]
+        elif do == "stop":
+            until = at + dice.choice(SOON_SECONDS) * dice.random()
+            added = [Action(at, do, client, forgets=dice.random() < 0.5), Action(until, "start", client)]
+        else:
+            added = [Action(at, do, client, some)]
+            if dice.random() < 0.3:
+                home = dice.choice(_positions(case)).broker
+                added.append(Action(at + dice.choice(SOON_SECONDS) * dice.random(), do, client, home))
+        return _with_actions(case, [*case.actions, *added])
+
+    def move_action(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Let an action happen at another time, or again."""
+        if not case.actions:
+            return case
+        dice = self._dice
+        place = dice.randrange(len(case.actions))
+        action = case.actions[place]
+        at = dice.uniform(0.0, case.plan.heal_seconds)
+        if moments and dice.random() < 0.5:
+            at = self._near(case, dice.choice(moments).at_seconds)
+        kept = list(case.actions)
+        if action.do != "publish" or dice.random() < 0.5:
+            del kept[place]
+        return _with_actions(case, [*kept, replace(action, at_seconds=at)])
+
+    def drop_actions(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Leave some actions out: a smaller case is a quicker run."""
+        count = len(case.actions)
+        if not count:
+            return case
+        first = self._dice.randrange(count)
+        last = first + 1 + self._dice.randrange(max(1, count // 2))
+        return _with_actions(case, [*case.actions[:first], *case.actions[last:]])
+
+    # Options.
+
+    def change_option(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Change how links behave, what is known of deaths, who comes late, chance, or an operation."""
+        dice = self._dice
+        changes: list[Callable[[], Case]] = [
+            lambda: replace(case, seed=dice.randrange(1 << 31)),
+            lambda: replace(
+                case,
+                links=LinkModel(
+                    spread_seconds=dice.choice((0.0, 0.01, 0.05)),
+                    jitter_seconds=dice.choice((0.0, 0.005, 0.05)),
+                ),
+            ),
+            lambda: replace(case, links=other.links),
+        ]
+        if case.features.heals:
+            drawn = replace(case, seed=dice.randrange(1 << 31))
+            changes.append(lambda: replace(case, known=with_known(replace(drawn, known=None)).known))
+            if case.late is not None:
+                changes.append(lambda: replace(with_late(drawn), seed=case.seed))
+            times = case.features.times
+            changes.append(
+                lambda: replace(case, recovery=replace(times, degree=times.degree + dice.choice((0, 1, 4))))
+            )
+            detector: Any = "fixed" if times.detector == "adaptive" else "adaptive"
+            changes.append(lambda: replace(case, recovery=replace(times, detector=detector)))
+        if case.operations:
+            changes += [lambda: self._operations(case, other)] * 4
+        return dice.choice(changes)()
+
+    def _operations(self, case: Case, other: Case) -> Case:
+        dice = self._dice
+        taken = list(other.operations if _flat(other) == _flat(case) else case.operations)
+        there = [*case.operations, *(each for each in taken if dice.random() < 0.5)][:FAULTS_MAX]
+        place = dice.randrange(len(there))
+        at = dice.uniform(0.0, 0.9) * case.plan.heal_seconds
+        there[place] = replace(there[place], at_seconds=at, pick=dice.random())
+        return replace(case, operations=tuple(sorted(there, key=lambda each: each.at_seconds)))
+
+
+Change: TypeAlias = Callable[[Mutator, Case, Sequence[Moment], Case], Case]
+CHANGES: Final[dict[Change, int]] = {
+    Mutator.strike: 8,
+    Mutator.act: 4,
+    Mutator.move_to_moment: 3,
+    Mutator.add_faults: 2,
+    Mutator.drop_fault: 2,
+    Mutator.move_fault: 2,
+    Mutator.copy_fault: 1,
+    Mutator.redirect_fault: 2,
+    Mutator.take_faults: 2,
+    Mutator.stay_dead: 1,
+    Mutator.end_otherwise: 1,
+    Mutator.add_action: 1,
+    Mutator.move_action: 1,
+    Mutator.drop_actions: 1,
+    Mutator.change_option: 2,
+}
+"""The mutations with their weights."""
+
+
+def _positions(case: Case) -> Sequence[Position]:
+    return topology_of(case.topology).positions()
+
+
+def _flat(case: Case) -> bool:
+    return scheme_of(case.scheme).membership is Membership.VIEWS
+
+
+def _free(case: Case) -> list[Fault]:
+    """Return the faults that may be changed: damage belongs to a crash, and to how often brokers compare."""
+    return [fault for fault in case.plan.faults if not isinstance(fault, Damage)]
+
+
+def _all(case: Case) -> tuple[Action, ...]:
+    return (*case.opening, *case.actions, *case.closing)
+
+
+def _with_faults(case: Case, faults: Sequence[Fault]) -> Case:
+    ordered = tuple(sorted(faults, key=lambda fault: fault.at_seconds))
+    return replace(case, plan=replace(case.plan, faults=ordered))
+
+
+def _with_actions(case: Case, actions: Sequence[Action]) -> Case:
+    return replace(case, actions=tuple(sorted(actions, key=lambda action: action.at_seconds)))
+
+
+__all__ = ["Mutator"]

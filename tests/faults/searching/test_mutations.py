@@ -1,0 +1,85 @@
+"""Mutated cases are cases: what a file may hold, within bounds, the same for the same randomness."""
+
+from random import Random
+
+import pytest
+from rayvous.faults.plans.case_files import case_from_dict, case_to_dict
+from rayvous.faults.plans.cases import publishes
+from rayvous.faults.searching.attempts import attempt
+from rayvous.faults.searching.mutations import ACTIONS_MAX, CHANGES, FAULTS_MAX, Mutator
+from rayvous.faults.searching.seen import Moment
+from rayvous.faults.simulated.chaos import draw_sim_case
+
+EVERYTHING = {"stable": True, "admission": True, "operations": True}
+KINDS = [{}, EVERYTHING, {"damage": True}, {"scheme": "lbdd", **EVERYTHING}]
+MOMENTS = [Moment(1.0, 0, 1, ("a",)), Moment(2.5, 1, "p1", ("b",)), Moment(0.0, 99, None, ("c",))]
+
+
+def drawn(seed, options):
+    return draw_sim_case(seed, brokers_max=6, seconds=4.0, **options)
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
+def test_what_is_made_of_a_case_is_a_case(options):
+    mutator, case = Mutator(Random(1)), drawn(1, options)
+    others = [drawn(seed, options) for seed in (2, 3)]
+    for turn in range(40):
+        case = mutator.mutated(case, MOMENTS if turn % 3 else [], others[turn % 2])
+        assert case_from_dict(case_to_dict(case)) == case, "its faults have targets, its actions brokers"
+        assert len(case.plan.faults) <= FAULTS_MAX and len(case.actions) <= ACTIONS_MAX
+        assert [each.at_seconds for each in case.actions] == sorted(each.at_seconds for each in case.actions)
+        numbers = [(each.client, each.number) for each in case.actions if each.do == "subscribe"]
+        assert len(numbers) == len(set(numbers)), "a subscription has a number of its own"
+
+
+def test_the_same_chance_makes_the_same_case():
+    made = [Mutator(Random(7)).mutated(drawn(1, {}), MOMENTS, drawn(2, {})) for _ in range(2)]
+    assert made[0] == made[1] != drawn(1, {})
+
+
+def test_a_fault_is_aimed_at_the_moment_and_the_broker():
+    case, mutator = drawn(1, {}), Mutator(Random(3))
+    added = [
+        fault
+        for _ in range(40)
+        for fault in mutator.strike(case, MOMENTS[:1], case).plan.faults
+        if fault not in case.plan.faults
+    ]
+    assert {0, 1} >= {fault.broker for fault in added if hasattr(fault, "broker")}, (
+        "there, or where it heard from"
+    )
+    assert sum(abs(fault.at_seconds - 1.0) < 0.001 for fault in added) > len(added) // 4
+
+
+def test_a_publisher_only_publishes_what_it_has_published():
+    case = drawn(3, {"admission": True})
+    mutator, before = (
+        Mutator(Random(5)),
+        {str(each.events) for each in (*case.opening, *case.actions, *case.closing)},
+    )
+    for _ in range(30):
+        case = mutator.add_action(case, [], case)
+    assert {str(each.events) for each in case.actions if publishes(each.client)} <= before
+
+
+def test_every_change_happens():
+    case, changed = drawn(1, EVERYTHING), set()
+    assert case.plan.faults and case.actions
+    for seed in range(8):
+        mutator = Mutator(Random(seed))
+        changed |= {
+            change.__name__ for change in CHANGES if change(mutator, case, MOMENTS, drawn(2, {})) != case
+        }
+    assert changed == {change.__name__ for change in CHANGES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", KINDS, ids=str)
+def test_a_right_network_passes_mutated_cases(options):
+    mutator, case = Mutator(Random(11)), drawn(2, options)
+    seen = attempt(case).seen
+    for turn in range(25):
+        changed = mutator.mutated(case, seen.moments[turn::40], drawn(turn, options))
+        report, after = attempt(changed)
+        assert report.outcome != "violated", (report.problems, case_to_dict(changed))
+        case, seen = (changed, after) if turn % 3 else (case, seen)
