@@ -173,8 +173,8 @@ class Watch:
             heappop(waiting)
         for _, number, kind in waiting[:8]:
             yield f"{kind} {'comes' if number > 0 else 'goes'}"
-        network = self.network
-        assert network is not None
+        if (network := self.network) is None:
+            return  # it is being made
         cluster = network.hosts[here].cluster
         for host in network.hosts.values():
             if not host.alive or host.paused or host.factor > 1.0:

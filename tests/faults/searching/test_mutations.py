@@ -78,7 +78,7 @@ def test_every_change_happens():
 def test_a_right_network_passes_mutated_cases(options):
     mutator, case = Mutator(Random(11)), drawn(2, options)
     seen = attempt(case).seen
-    for turn in range(25):
+    for turn in range(8):
         changed = mutator.mutated(case, seen.moments[turn::40], drawn(turn, options))
         report, after = attempt(changed)
         assert report.outcome != "violated", (report.problems, case_to_dict(changed))

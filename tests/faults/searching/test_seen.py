@@ -24,6 +24,12 @@ def test_a_watched_run_is_the_same_run(watched):
     assert again == seen and list(again.moments) == list(seen.moments)
 
 
+def test_every_option_can_be_watched():
+    case = draw_sim_case(1, brokers_max=3, seconds=1.0, stable=True, admission=True, operations=True)
+    report, seen = attempt(case)
+    assert report.holds and seen.points
+
+
 def test_it_says_in_words_what_was_handled_in_which_state_while_what_else_happened(watched):
     points = watched.seen.points
     assert "ClusterBeat at Succession._state=NORMAL" in points
