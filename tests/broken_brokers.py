@@ -1,6 +1,7 @@
 """Twenty brokers with a rule switched off each, and a seed of chaos that fails with it: what is left of it, shrunk.
 
-``python tests/broken_brokers.py`` shrinks all of them and prints the table of docs/chaos.md.
+``python tests/broken_brokers.py`` shrinks all of them and prints a table of docs/chaos.md; ``python
+tests/broken_brokers.py search`` another one: how many runs seeds need, and searches, until one fails.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ import importlib.util
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, partialmethod
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from rayvous.faults.checker.verdict import VIOLATED
 from rayvous.faults.plans.cases import Case, draw_case
-from rayvous.faults.report import ChaosReport
+from rayvous.faults.searching.attempts import Attempt, attempt
+from rayvous.faults.searching.search import search
 from rayvous.faults.shrinking.shrink import Shrunk, shrink
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 
@@ -40,18 +43,29 @@ class Broken(NamedTuple):
     """A broker with a rule switched off, and a case that fails with it."""
 
     name: str
-    case: Case
-    run: Callable[[Case], ChaosReport]
+    seed: int
+    draw: Callable[[int], Case]
+    run: Callable[..., Any]
+    """Runs a case by `run_case`, or by what is given beside it."""
+
+    @property
+    def case(self) -> Case:
+        """The case that fails."""
+        return self.draw(self.seed)
 
 
 def _mutant(change: Callable[..., Any], heals: bool, seed: int) -> Broken:
-    case = draw_case(seed, heals=heals, **mutants.SMALL)
-    return Broken(change.__name__, case, partial(run_case, broker=mutants.made(change)))
+    def run(case: Case, how: Callable[..., Any] = run_case) -> Any:
+        return how(case, broker=mutants.made(change))
+
+    return Broken(change.__name__, seed, partial(draw_case, heals=heals, **mutants.SMALL), run)
 
 
 def _saboteur(change: Callable[..., Any]) -> Broken:
-    case = draw_case(3, heals=False, seconds=8.0)
-    return Broken(change.__name__, case, lambda case: run_case(case, broker=sabotage.saboteur(change)))
+    def run(case: Case, how: Callable[..., Any] = run_case) -> Any:
+        return how(case, broker=sabotage.saboteur(change))
+
+    return Broken(change.__name__, 3, partial(draw_case, heals=False, seconds=8.0), run)
 
 
 @contextmanager
@@ -68,11 +82,11 @@ def _rule(part: type, method: str, wrong: Callable[..., Any], seed: int, options
     given = dict(options)
     strangers = given.pop("strangers", True)
 
-    def run(case: Case) -> ChaosReport:
+    def run(case: Case, how: Callable[..., Any] = run_case) -> Any:
         with _without(part, method, wrong):
-            return run_case(case, strangers=strangers)
+            return how(case, strangers=strangers)
 
-    return Broken(wrong.__name__, draw_sim_case(seed, late=False, **given), run)
+    return Broken(wrong.__name__, seed, partial(draw_sim_case, late=False, **given), run)
 
 
 COLUMNS = "actions", "brokers", "clients", "faults", "events"
@@ -121,10 +135,52 @@ def main() -> None:
     )
 
 
+STARTS: Final = 0, 1_000, 2_000
+"""The first seed of each row of seeds, and of each search, of which the mean is printed."""
+
+SEARCHED_MAX: Final = 60
+
+
+def compare(names: Sequence[str]) -> None:
+    """Print how many runs it takes until a seed fails, and until a search fails, from the same first seeds."""
+    _line(["the broker", "seeds", "a search", "share"])
+    _line(["---"] * 4)
+    for broken in BROKEN:
+        if names and broken.name not in names:
+            continue
+        blind = [_seeds_until(broken, start) for start in STARTS]
+        guided = [_searched_until(broken, start) for start in STARTS]
+        share = sum(guided) / sum(blind)
+        _line([f"`{broken.name}`", *(_shown(each) for each in (blind, guided)), f"{share:.2f}"])
+
+
+def _seeds_until(broken: Broken, start: int) -> int:
+    for count in range(1, SEARCHED_MAX + 1):
+        if broken.run(broken.draw(start + count - 1)).outcome == VIOLATED:
+            return count
+    return SEARCHED_MAX + 1
+
+
+def _searched_until(broken: Broken, start: int) -> int:
+    def run(cases: Sequence[Case]) -> Iterator[Attempt]:
+        return (broken.run(case, attempt) for case in cases)
+
+    found = search(broken.draw, seed=start, runs_max=SEARCHED_MAX, run=run)
+    return found.runs if found.failed is not None else SEARCHED_MAX + 1
+
+
+def _shown(runs: Sequence[int]) -> str:
+    each = ", ".join(f"over {SEARCHED_MAX}" if count > SEARCHED_MAX else str(count) for count in runs)
+    return f"{statistics.mean(runs):.1f} ({each})"
+
+
 def _line(cells: Iterable[object]) -> None:
     sys.stdout.write(f"| {' | '.join(map(str, cells))} |\n")
     sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["search"]:
+        compare(sys.argv[2:])
+    else:
+        main()

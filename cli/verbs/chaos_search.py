@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ...faults.checker.verdict import HOLDS, VIOLATED
 from ...faults.plans.case_files import save_case
@@ -118,27 +118,28 @@ def run_search(
     if corpus is not None:
         write_corpus(corpus, found.corpus.entries, read)
     kept = {"read": len(read), "left_out": wrong, "folder": None if corpus is None else str(corpus)}
-    result = {"on": "sim", "scheme": scheme, **_result(found, kept)}
+    lines, cases = _lines_of(found.corpus.entries, LINES_SHARE * found.seconds)
+    result = {"on": "sim", "scheme": scheme, **_result(found, lines, cases, kept)}
     if found.failed is not None and found.failed.drawn is not None:
         path = (corpus or Path()) / name_of(found.failed.drawn).replace("case-", "failed-")
         save_case(found.failed.drawn, path)
         found.failed.source = str(path)
         result |= {"report": found.failed.to_dict(), "replay": found.failed.replay}
     if not as_json:
-        _print(result)
-    if found.failed is not None:
-        result["shrunk"] = shrunk(found.failed, shrink_seconds)
+        _print(found, lines, cases, corpus)
+    small = None if found.failed is None else shrunk(found.failed, shrink_seconds)
+    if small is not None:
+        result["shrunk"] = small
     if as_json:
         console.print_json(result)
-    elif found.failed is not None:
-        print_shrunk(result["shrunk"])
+    elif small is not None:
+        print_shrunk(small)
     return result
 
 
-def _result(found: Found, kept: Mapping[str, object]) -> dict[str, Any]:
+def _result(found: Found, lines: Covered, cases: int, kept: Mapping[str, object]) -> dict[str, object]:
     """Return what a search has found as plain data; `kept` is known of its corpus beforehand."""
     reached, entries = found.corpus.reached, found.corpus.entries
-    lines, cases = _lines_of(entries, LINES_SHARE * found.seconds)
     unreached = [each._asdict() for each in lines.unreached]
     return {
         "runs": found.runs,
@@ -208,42 +209,37 @@ def _never(found: Found) -> dict[str, object]:
     }
 
 
-def _print(result: dict[str, Any]) -> None:
-    never, lines, kept = result["never"], result["lines"], result["corpus"]
-    share = lines["reached"] / lines["lines"] if lines["lines"] else 0.0
-    where = f", in {kept['folder']}" if kept["folder"] else ""
+def _print(found: Found, lines: Covered, cases: int, folder: Path | None) -> None:
+    reached = found.corpus.reached
+    words = sum(isinstance(point, str) for point in reached)
+    share = lines.reached / lines.lines if lines.lines else 0.0
     console.print_table(
         "rayvous chaos --search",
         {
-            "runs": f"{result['runs']:,} in {result['seconds']:,.1f} s, {result['runs_per_second']:.1f} a second; "
-            f"{result['drawn']:,} of them seeds",
-            "reached": f"{result['reached']['points']:,} points, {result['reached']['in_words']:,} of them in words",
-            "corpus": f"{kept['cases']} cases{where}",
-            "lines of brokers": f"{lines['reached']:,} of {lines['lines']:,} ({share:.0%}), "
-            f"measured on {lines['cases']} cases",
-            "never handled": ", ".join(never["handled"]) or "nothing",
+            "runs": f"{found.runs:,} in {found.seconds:,.1f} s, {found.runs / max(found.seconds, 1e-9):.1f} a second; "
+            f"{found.drawn:,} of them seeds",
+            "reached": f"{len(reached):,} points, {words:,} of them in words",
+            "corpus": f"{len(found.corpus.entries)} cases" + (f", in {folder}" if folder else ""),
+            "lines of brokers": f"{lines.reached:,} of {lines.lines:,} ({share:.0%}), measured on {cases} cases",
+            "never handled": ", ".join(never_handled(reached, found.corpus.taken)) or "nothing",
         },
     )
-    shown = [
-        [f"{each['kind']} at {each['state']}", f"{each['runs']:,}"]
-        for each in never["together"][:NEVER_SHOWN]
-    ]
-    if shown:
-        title = f"never together, of {never['together_count']:,} pairs"
+    together = never_together(reached)
+    if together:
+        shown = [[f"{each.kind} at {each.state}", f"{each.runs:,}"] for each in together[:NEVER_SHOWN]]
+        title = f"never together, of {len(together):,} pairs"
         console.print_columns(title, ["what was handled, and in which state", "runs with either"], shown)
-    functions = sorted(
-        (each for each in lines["unreached"] if not each["entered"]), key=lambda each: -len(each["lines"])
-    )
-    rows = [
-        [f"{each['file']}: {each['function']}", str(len(each["lines"]))] for each in functions[:NEVER_SHOWN]
-    ]
-    if rows:
+    functions = [each for each in lines.unreached if not each.entered]
+    functions.sort(key=lambda each: -len(each.lines))
+    if functions:
+        rows = [[f"{each.file}: {each.function}", str(len(each.lines))] for each in functions[:NEVER_SHOWN]]
         console.print_columns(f"never called, of {len(functions):,} functions", ["function", "lines"], rows)
-    if "replay" in result:
-        for problem in result["report"]["problems"]:
+    if found.failed is not None:
+        for problem in found.failed.problems:
             console.out.print(f"  ! {problem}", markup=False)
-        console.out.print(f"replay: {result['replay']}", markup=False, soft_wrap=True)
-    console.out.print(f"verdict: {console.styled(result['verdict'])}")
+        console.print_violations(found.failed.verdict)
+        console.out.print(f"replay: {found.failed.replay}", markup=False, soft_wrap=True)
+    console.out.print(f"verdict: {console.styled(VIOLATED if found.failed else HOLDS)}")
 
 
 __all__ = ["bound_of", "run_search"]

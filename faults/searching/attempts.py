@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..chaos_run import ChaosRun
 from ..plans.cases import Case
@@ -20,8 +20,8 @@ class Attempt(NamedTuple):
 
 
 class _Watched(OnSimulator):
-    def __init__(self, case: Case, watch: Watch, **options: Any) -> None:
-        super().__init__(case, **options, **watch.options())
+    def __init__(self, case: Case, watch: Watch, **options: object) -> None:
+        super().__init__(case, **{**options, **watch.options()})
         self._watch = watch
         watch.network = self.network
 
@@ -32,7 +32,7 @@ class _Watched(OnSimulator):
         self._watch.end()
 
 
-def attempt(case: Case, **options: Any) -> Attempt:
+def attempt(case: Case, **options: object) -> Attempt:
     """Run a case, judge it, and return what it reached.
 
     Parameters

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 FOLDERS: Final = "broker", "recovery/membership", "recovery/replay", "clients"
 """The folders of the package whose lines are measured."""
 
 T = TypeVar("T")
 Line = tuple[str, int]
+Trace: TypeAlias = Callable[[FrameType, str, object], "Trace | None"]
 _PACKAGE: Final = Path(__file__).parents[2]
 _GENERATED: Final = inspect.CO_NEWLOCALS | inspect.CO_OPTIMIZED
 
@@ -28,11 +29,11 @@ def traced(run: Callable[[], T]) -> tuple[T, frozenset[Line]]:
     looked: dict[CodeType, bool] = {}
     places = tuple(f"{_PACKAGE / folder}/" for folder in FOLDERS)
 
-    def line(frame: FrameType, event: str, argument: Any) -> Any:
+    def line(frame: FrameType, event: str, argument: object) -> Trace:
         reached.add((frame.f_code, frame.f_lineno))
         return line
 
-    def call(frame: FrameType, event: str, argument: Any) -> Any:
+    def call(frame: FrameType, event: str, argument: object) -> Trace | None:
         code = frame.f_code
         found = looked.get(code)
         if found is None:

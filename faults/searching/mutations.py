@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
@@ -196,10 +196,9 @@ class Mutator:
 
     def _elsewhere(self, case: Case, fault: Fault) -> Fault:
         place = self._dice.choice(_positions(case))
-        changes: dict[str, Any] = {
-            name: getattr(place, name) for name in ("broker", "cluster") if hasattr(fault, name)
-        }
-        return replace(fault, **changes)
+        return replace(
+            fault, **{name: getattr(place, name) for name in ("broker", "cluster") if hasattr(fault, name)}
+        )
 
     def take_faults(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Add faults of another case, as far as their targets exist here."""
@@ -317,8 +316,9 @@ class Mutator:
             changes.append(
                 lambda: replace(case, recovery=replace(times, degree=times.degree + dice.choice((0, 1, 4))))
             )
-            detector: Any = "fixed" if times.detector == "adaptive" else "adaptive"
-            changes.append(lambda: replace(case, recovery=replace(times, detector=detector)))
+            changes.append(
+                lambda: replace(case, recovery=replace(times, detector=other.features.usual_times.detector))
+            )
         if case.operations:
             changes += [lambda: self._operations(case, other)] * 4
         return dice.choice(changes)()

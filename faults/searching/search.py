@@ -4,8 +4,9 @@ Rules
 -----
 * One case in :data:`DRAWN_OF` is the next seed, as without a search; so a search finds in the end what seeds find. The
   others are mutations of kept cases (`mutations`), most often of those that reached something rare (`corpus`).
-* Cases are made in rounds of :data:`ROUND` from what is known when the round begins, and their results are taken in
-  order. So a search that is bounded by runs is the same again, in however many processes it runs.
+* Cases are made in rounds from what is known when the round begins, at first of few cases, later of :data:`ROUND`, and
+  their results are taken in order. So a search that is bounded by runs is the same again, in however many processes it
+  runs.
 * It ends at the first case that fails, after a number of runs or a time, or when it is interrupted.
 
 Source: the loop of AFL (M. Zalewski) with weights for what is rare (Boehme et al., Coverage-based greybox fuzzing as
@@ -112,7 +113,8 @@ def search(
     making = _Making(draw, seed, found.corpus, given)
     try:
         while found.failed is None:
-            left = ROUND if runs_max is None else min(ROUND, runs_max - found.runs)
+            left = min(ROUND, 2 + found.runs // 2)
+            left = left if runs_max is None else min(left, runs_max - found.runs)
             found.seconds = time.monotonic() - started
             if left <= 0 or (seconds_max is not None and found.seconds >= seconds_max):
                 break

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
 from itertools import combinations
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ...broker import Broker
 from ...protocol.effects import Multicast, Received, Send, Ticked
@@ -31,12 +31,13 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import Numbered
 from ...protocol.messages.recovery import Recovery
-from ...simulator.hosts import Connection
+from ...simulator.hosts import Connection, FromClient
 from ...simulator.network import Step
 from ...simulator.simulation import Simulation
 
 MOMENTS_MAX: Final = 500
 DEPTH_MAX: Final = 4
+OFTEN: Final = 6
 OF_LAYERS: Final = tuple(
     f"rayvous.{folder}." for folder in ("admission", "broker", "recovery", "routing.schemes")
 )
@@ -161,6 +162,8 @@ class Watch:
         self._last[here] = kind
         for other in self._around(here, step.now):
             self._note(f"{kind} while {other}")
+        if isinstance(received, FromClient) and received.connection > 1:
+            self._note(f"{kind} over a client's {_often(received.connection - 1)} later connection")
         self._state(step.broker, kind)
         if self._first and self._during and len(self._moments) < MOMENTS_MAX:
             source = received.source if isinstance(received, Received) else None
@@ -186,8 +189,10 @@ class Watch:
             yield "the rendezvous point is dead"
         if network.cuts.reasons:
             yield "a link is cut"
-        if network.hosts[here].incarnation:
-            yield "this broker has been restarted"
+        if times := network.hosts[here].incarnation:
+            yield f"this broker has been restarted {_often(times)}"
+        if network.rendezvous is not None and (times := network.rendezvous.incarnation):
+            yield f"the rendezvous point has been restarted {_often(times)}"
 
     def _state(self, broker: Broker, kind: str) -> None:
         """Note in which state a broker is after a step."""
@@ -223,6 +228,11 @@ def _kind_of(given: object) -> str:
     return type(message.message if isinstance(message, Numbered) else message).__name__
 
 
+def _often(times: int) -> str:
+    """Return how often something has happened, in few words."""
+    return f"{times}x" if times < OFTEN else f"{OFTEN}x or more"
+
+
 def _word(value: object) -> str:
     """Return a value of a layer as one of few words; "" if it says too much."""
     if value is None:
@@ -252,7 +262,7 @@ def _parts_of(broker: Broker) -> _Parts:
     seen: set[int] = set()
     found = _Parts([], [], [])
 
-    def look(owner: Any, depth: int) -> None:
+    def look(owner: object, depth: int) -> None:
         if id(owner) in seen or depth > DEPTH_MAX:
             return
         seen.add(id(owner))
@@ -279,7 +289,7 @@ _TABLES: Final = frozenset({"takes", "sees", "alters", "_handlers", "_events", "
 """Attributes that are no state."""
 
 
-def _attributes(owner: Any) -> Iterable[str]:
+def _attributes(owner: object) -> Iterable[str]:
     slots = [name for kind in type(owner).__mro__ for name in getattr(kind, "__slots__", ())]
     return [name for name in (*getattr(owner, "__dict__", ()), *slots) if hasattr(owner, name)]
 

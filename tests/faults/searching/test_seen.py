@@ -34,7 +34,7 @@ def test_it_says_in_words_what_was_handled_in_which_state_while_what_else_happen
     points = watched.seen.points
     assert "ClusterBeat at Succession._state=NORMAL" in points
     assert any(str(point).endswith("while a member is dead") for point in points)
-    assert any(str(point).endswith("while this broker has been restarted") for point in points)
+    assert any(str(point).endswith("while this broker has been restarted 1x") for point in points)
     assert any(" while Events comes" in str(point) for point in points), "and what else is on its way"
     assert any(str(point).startswith("Events: Deliver") for point in points)
 
