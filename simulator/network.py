@@ -328,9 +328,9 @@ class SimulatedNetwork:
                     f"{steps_max} steps, and {len(heap)} messages are still under way at "
                     f"{self.now:.6f} virtual seconds; give a higher steps_max if that is not a loop"
                 )
-            self.now, order, action, value = heappop(heap)
+            self.now, _, action, value = heappop(heap)
             if spectator is not None:
-                spectator.before(order, action, value)
+                spectator.before(action, value)
             action(value)
             if spectator is not None:
                 spectator.after()

@@ -36,7 +36,7 @@ class Spectator(Protocol):
     def aside(self) -> None:
         """Look at what was done since the last action, by whoever drives the network."""
 
-    def before(self, order: int, action: Callable[[Never], None], value: object) -> None:
+    def before(self, action: Callable[[Never], None], value: object) -> None:
         """Look at an action that is due now."""
 
     def after(self) -> None:

@@ -143,7 +143,7 @@ class Recording:
         self._looks += 1
         self._note([(ALL, self._capture.frame())], (), "", None)
 
-    def before(self, order: int, action: Callable[[Never], None], value: object) -> None:
+    def before(self, action: Callable[[Never], None], value: object) -> None:
         """Note what is to be done."""
         self._pending = pending_of(action, value)
 

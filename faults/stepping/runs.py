@@ -56,7 +56,7 @@ class _Stop:
         self._looks += 1
         self._look()
 
-    def before(self, order: int, action: Callable[[Never], None], value: object) -> None:
+    def before(self, action: Callable[[Never], None], value: object) -> None:
         """Do nothing: the moment is after it."""
 
     def after(self) -> None:
