@@ -147,7 +147,9 @@ def spared(words: str | Iterable[BrokerId | str]) -> frozenset[BrokerId | str]:
     InputError
         If something is neither.
     """
-    given = [word.strip() for word in words.split(",")] if isinstance(words, str) else list(words)
+    if isinstance(words, str):
+        words = [word.strip() for word in words.split(",")]
+    given = list(words) if isinstance(words, Iterable) else [words]
     out: set[BrokerId | str] = set()
     for word in filter(lambda each: each != "", given):
         if word == ROOT or (isinstance(word, int) and not isinstance(word, bool)):
@@ -176,7 +178,7 @@ def require_allowed(network: str, *, chaos: bool, access: AccessConfig | None, t
         )
     if access is None:
         return ""
-    if not token:
+    if not isinstance(token, str) or not token:
         raise AccessDenied(
             f"network {network!r} has rights, and a game day takes the right to operate it: set RAYVOUS_TOKEN to the "
             "token of a principal with operate = true"

@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 from uuid import uuid4
 
 import ray
+from ray.exceptions import RayError
 from ray.util.metrics import Counter, Gauge
 
 from ...actors.host.errors import broker_errors
@@ -32,6 +33,7 @@ from ...actors.host.host import BrokerHost
 from ...actors.network.game_days import CLAIM_SECONDS, Note
 from ...actors.network.network import Network, hosts_of
 from ...actors.network.status import BrokerStatus, NetworkStatus
+from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError, RayvousError
 from ...protocol.ids import BrokerId
 from ...routing.schemes.registry import scheme as scheme_of
@@ -139,7 +141,8 @@ class _Host:
                 patience_seconds=self._terms.heal_seconds, rules=self._rules, problem=report.problem,
             )  # fmt: skip
             try:
-                self._say(f"begins: {', '.join(self._terms.kinds)}, for {self._terms.seconds:g} s")
+                by = f" by {report.operator}" if report.operator else ""
+                self._say(f"begins{by}: {', '.join(self._terms.kinds)}, for {self._terms.seconds:g} s")
                 try:
                     self._drive()
                 except KeyboardInterrupt:  # a second one interrupts the healing
@@ -214,7 +217,10 @@ class _Host:
                 self._metrics.struck(step)
                 self._say(f"fault {step.number}: {step}", "bad")
                 self._claim()  # before it is caused, so that people know why
-                self._cause(step)
+                try:
+                    self._cause(step)
+                except (RayvousError, RayError) as error:  # it has left, or has just died by itself
+                    self._say(f"fault {step.number} had no effect: {error}")
             case Restart(brokers):
                 self._restart(brokers)
             case Lift():
@@ -443,6 +449,11 @@ def game_day(
         raise InputError(
             f"network {net.name!r} does not heal, so it promises to survive nothing: launch it with recovery=Recovery()"
         )
+    checks.callback("progress", progress)
+    own = list(conditions)
+    for each in own:
+        if not isinstance(each, Rule) and not callable(each):
+            raise checks.wrong("conditions", each, "a Rule, or a function that returns sentences")
     nodes = None
     if "node" in wanted:
         if node_command is None or "{node}" not in node_command:
@@ -451,7 +462,7 @@ def game_day(
     membership = scheme_of(directory.scheme).membership
     terms = terms.within(directory.features.times, membership, net.inspect.brokers())
     if not dry_run:
-        return _Host(net, terms, operator, list(conditions), stop or threading.Event(), progress, nodes).run()
+        return _Host(net, terms, operator, own, stop or threading.Event(), progress, nodes).run()
     report = GameDayReport(net.name, directory.scheme, terms, reason="nothing was done: it was a dry run")
     view = view_of(net, net.status(), 0.0, nodes)
     refusal = GameDay(terms).refusal(view)

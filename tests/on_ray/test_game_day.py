@@ -55,7 +55,7 @@ def test_it_is_killed_paused_and_reset_under_traffic_and_keeps_its_promises(
             kinds="kill,pause,reset",
             stop=enough,
             progress=progress,
-            seed=2,
+            seed=150,
         )
     assert report.holds and report.reason == "it was interrupted" and not report.left_dead, report.to_dict()
     assert {fault.strike.kind for fault in report.faults} == {"kill", "pause", "reset"}
@@ -75,6 +75,8 @@ def test_a_condition_of_the_user_and_a_subscriber_that_drops_are_found(
     )  # fmt: skip
     report = rv.game_day(flights, seconds=600, conditions=[mutant])
     assert report.outcome == "violated" and report.verdict.violated == ["twice"] and not report.faults
+    with pytest.raises(InputError, match="conditions is 5: it must be a Rule"):
+        rv.game_day(flights, conditions=[5])
     report = rv.game_day(flights, seconds=600, conditions=[lambda: ["nobody pays"]])
     assert report.outcome == "violated" and report.problems == ["<lambda>: nobody pays"]
 

@@ -223,7 +223,8 @@ def test_terms_that_make_no_sense_are_refused() -> None:
         with pytest.raises(InputError, match=what):
             replace(TERMS, **wrong).validate()
     assert kinds_of(" kill,, pause,kill") == ("kill", "pause") and spared("root, 3") == {ROOT, 3}
-    for given_ in ("leaf", [1.5], [True]):
+    assert spared(3) == {3}
+    for given_ in ("leaf", [1.5], [True], None):
         with pytest.raises(InputError, match="spare"):
             spared(given_)
     recovery = Recovery()
