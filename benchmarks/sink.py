@@ -24,7 +24,7 @@ from ..actors.clients.columns import batch_from
 from ..actors.clients.record_batches import Layout
 from ..pipelines.sink.files import COMPRESSION
 from ..pipelines.sink.folder import SinkFolder
-from ..pipelines.sink.rolling import Bounds, Rolling
+from ..pipelines.sink.rolling import NOTHING, Bounds, Rolling
 from ..protocol.batch import EventBatch
 
 EVENTS: Final = 1_000_000
@@ -45,7 +45,7 @@ def run(
 ) -> dict[str, object]:
     """Run the benchmark, and return the figures as plain data; medians of all rounds."""
     show = progress or (lambda name, done, total: None)
-    batches = _flights(events, batch_events, seed)
+    batches = flights(events, batch_events, seed)
     tables = _tables(batches, roll_events)
     size = sum(table.nbytes for table in tables)
     ours, theirs, files = list[float](), list[float](), 0
@@ -71,7 +71,7 @@ def run(
     }
 
 
-def _flights(events: int, batch_events: int, seed: int) -> list[EventBatch]:
+def flights(events: int, batch_events: int, seed: int) -> list[EventBatch]:
     """Return made-up flights in batches as a subscriber gets them, all published in one hour."""
     generator = np.random.default_rng(seed)
     made = []
@@ -116,13 +116,13 @@ def _rolling(roll_events: int) -> Rolling:
 
 def _sink(batches: Sequence[EventBatch], roll_events: int, folder: Path) -> None:
     rolling, files = _rolling(roll_events), SinkFolder(str(folder), "lake-bench", "parquet")
-    files.find()
+    files.find(NOTHING)
 
     def write() -> None:
         roll = rolling.roll()
         for place, batch in roll.parts.items():
-            files.write(roll.number, roll.floor, place, batch)
-        rolling.acknowledged(roll)
+            files.write(roll.number, place, batch)
+        files.name()
 
     for batch in batches:
         rolling.take(batch, 0.0)

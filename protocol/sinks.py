@@ -15,6 +15,9 @@ Format: TypeAlias = Literal["parquet", "jsonl"]
 FORMATS: Final = ("parquet", "jsonl")
 Partition: TypeAlias = Literal["hour", "day", "none"]
 PARTITIONS: Final = ("hour", "day", "none")
+Columns: TypeAlias = tuple[tuple[str, str], ...]
+"""Attributes and the kinds of their columns."""
+COLUMN_KINDS: Final = ("boolean", "integer", "float", "string", "timestamp")
 SinkState: TypeAlias = Literal["writing", "waiting", "silent"]
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -40,6 +43,11 @@ class SinkConfig:
         The folders inside, by the hour or the day of publication (UTC).
     roll_seconds, roll_events
         A file is written when its first event has waited so long, or when there are so many events.
+    columns
+        The columns of attributes that each Parquet file has, by name and kind; what fits into none is in `_more`. None
+        for a column for each attribute that comes.
+    checkpoints
+        A folder with checkpoints of Spark's queries: files that all of them have read are removed. Empty: files stay.
     """
 
     name: str
@@ -49,6 +57,8 @@ class SinkConfig:
     partition: Partition = "hour"
     roll_seconds: float = 60.0
     roll_events: int = 1_000_000
+    columns: Columns | None = None
+    checkpoints: str = ""
 
     def validate(self) -> SinkConfig:
         """Validate the configuration and return it; InputError, with the name of a field, if one is invalid."""
@@ -60,6 +70,11 @@ class SinkConfig:
         checks.one_of("partition", self.partition, PARTITIONS)
         checks.number("roll_seconds", checks.seconds("roll_seconds", self.roll_seconds), above=True)
         checks.whole_number("roll_events", self.roll_events, 1)
+        for attribute, kind in self.columns or ():
+            checks.text("columns", attribute)
+            checks.one_of(f"columns[{attribute!r}]", kind, COLUMN_KINDS)
+        if self.columns is not None and self.format != "parquet":
+            raise checks.wrong("columns", self.columns, "left out: lines of JSON have no columns")
         return self
 
     def beside(self, other: SinkConfig) -> str:
@@ -102,8 +117,6 @@ class SinkStatus:
         What this process of the sink has written.
     waiting
         Events that it has and that are in no file yet.
-    skipped
-        Events that came again after a restart, and that were in a file.
     conflicts
         Values whose type was not that of their column, by the column of their own that they are in.
     lost
@@ -118,6 +131,5 @@ class SinkStatus:
     files: int = 0
     bytes: int = 0
     waiting: int = 0
-    skipped: int = 0
     conflicts: tuple[tuple[str, int], ...] = ()
     lost: int = 0

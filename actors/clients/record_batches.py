@@ -10,10 +10,11 @@ Rules
 * A layout only grows: columns are added, and one of integers may become one of floats, unless it has had an integer
   that a float cannot hold: then it stays, and floats go to ``price:float``. So each earlier batch can be cast to the
   schema of a later one.
+* A fixed layout does not grow: what has no column in it is in `_more`.
 * A null is a missing value.
 * Objects are attributes with dotted names. What does not fit into columns is in `_form`, as JSON
   (:mod:`rayvous.protocol.documents`).
-* Attributes beyond the most columns of a layout are in `_more`, one JSON object a row.
+* Attributes, and values of other types, beyond the most columns of a layout are in `_more`, one JSON object a row.
 
 Source: "Parquet Logical Type Definitions" and the Arrow columnar format, for the types.
 """
@@ -90,6 +91,16 @@ class Layout:
                     made._apart[key] = field.name
                 else:
                     made._main[key[0]] = field.name
+        return made
+
+    @classmethod
+    def fixed(cls, columns: Sequence[tuple[str, str]], unit: Unit = "ns") -> Layout:
+        """Return a layout that has these attributes as its columns, by name and kind, and never others."""
+        made = cls(unit, len(columns))
+        for attribute, kind in columns:
+            name = made._add(attribute, Kind[kind.upper()], attribute)
+            if name is not None and kind == "integer":
+                made._large.add(name)  # so it stays one of integers
         return made
 
     def record_batch(self, batch: EventBatch) -> pa.RecordBatch:

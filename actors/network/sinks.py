@@ -13,8 +13,9 @@ What they do stands above, in `pipelines/sink`; this names it (`protocol.sinks.A
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -134,6 +135,8 @@ class Sinks:
         partition: Partition = "hour",
         roll_seconds: float = 60.0,
         roll_events: int = 1_000_000,
+        columns: Mapping[str, str] | None = None,
+        checkpoints: str | Path | None = None,
     ) -> FileSink:
         """Write the events of a selector to files, each exactly once, until the sink or the network ends.
 
@@ -154,6 +157,13 @@ class Sinks:
             A file is written when its first event has waited so long, or when there are so many events; earlier if
             the broker could not retain more (half of `Recovery.durable_events_max`, a quarter of
             `durable_bytes_max`). See docs/data.md.
+        columns
+            The columns of attributes that each Parquet file has: their kind by their name, one of ``"boolean"``,
+            ``"integer"``, ``"float"``, ``"string"``, ``"timestamp"``. What fits into none is in `_more`, as JSON. None
+            for a column for each attribute that comes.
+        checkpoints
+            A folder with the checkpoints of Spark's queries that read the files: what all of them have read is
+            removed. None keeps all files.
 
         Raises
         ------
@@ -165,7 +175,11 @@ class Sinks:
         """
         self._hosts.require_open()
         place = place_of(target)
-        config = SinkConfig(name, place, selector, format, partition, roll_seconds, roll_events).validate()
+        config = SinkConfig(
+            name, place, selector, format, partition, roll_seconds, roll_events,
+            None if columns is None else tuple(_named(columns).items()),
+            "" if checkpoints is None else place_of(checkpoints),
+        ).validate()  # fmt: skip
         to_filter(config.selector)
         directory = self._hosts.directory
         if not directory.features.heals:
@@ -211,6 +225,10 @@ def place_of(target: str | Path) -> str:
     return str(path.expanduser().absolute())
 
 
+def _named(columns: Mapping[str, str]) -> Mapping[str, str]:
+    return checks.instance("columns", columns, Mapping, "a mapping of names to kinds")
+
+
 def _control(method: ActorMethod, **how: int) -> ActorMethod:
     """Return a method whose calls do not wait for calls of others, such as `flush`, that wait for a disk."""
     return method.options(concurrency_group=CONTROL, **how)
@@ -219,6 +237,11 @@ def _control(method: ActorMethod, **how: int) -> ActorMethod:
 def subscriber_of(sink: str) -> ClientId:
     """Return the name of the durable subscriber that a sink is."""
     return f"sink:{sink}"
+
+
+def mark_of(directory: Directory) -> str:
+    """Return what no other network has, short enough for names of files."""
+    return hashlib.sha256(directory.seal.encode()).hexdigest()[:8]
 
 
 def running_sink(network: str, sink: str) -> FileSink:

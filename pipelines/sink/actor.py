@@ -15,7 +15,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import threading
@@ -33,13 +32,14 @@ from ...actors.clients.inbox import Arrival
 from ...actors.host.ending import end_with_raylet
 from ...actors.network.lasting_actors import end_for_good, has_ended
 from ...actors.network.network import Network
-from ...actors.network.sinks import subscriber_of
+from ...actors.network.sinks import mark_of, subscriber_of
 from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, StorageFailed
 from ...protocol.messages.recovery import Recovery
 from ...protocol.sinks import SinkConfig, SinkState, SinkStatus, shown
 from ...routing.language.questions import to_filter
+from .checkpoints import read_by_all
 from .folder import SinkFolder, attempt
-from .rolling import Bounds, Roll, Rolling, stem_of
+from .rolling import Bounds, Roll, Rolling, acknowledged_in, stem_of
 
 AGAIN_SECONDS: Final = 2.0
 """How long a sink waits before it tries again what was refused."""
@@ -47,6 +47,8 @@ WAKE_SECONDS: Final = 0.2
 """How long a sink waits for events before it looks whether it shall write what it has, or end."""
 LOOK_SECONDS: Final = 5.0
 """How often a sink that gets no events checks whether its network still exists."""
+SWEEP_SECONDS: Final = 5.0
+"""How often a sink looks which files have been read."""
 EVENTS_SHARE, BYTES_SHARE = 2, 4
 """A roll has at most this part of what a broker retains of unacknowledged events: more would be given up there."""
 
@@ -71,7 +73,7 @@ class SinkActor:
         self._target = shown(config.target)
         self._ready: Future[None] = Future()
         self._problem = ""
-        self._looked = time.monotonic()
+        self._looked = self._swept = time.monotonic()
         self._last: Last | None = None
         self._flushes: list[Future[None]] = []
         self._turn = threading.Lock()
@@ -104,11 +106,11 @@ class SinkActor:
         rolling, folder = self._rolling, self._folder
         return SinkStatus(
             said.name, said.target, said.state, said.problem, self._written, folder.files, folder.bytes,
-            rolling.events + self._rolled, rolling.skipped, folder.conflicts, len(self._subscriber.losses),
+            rolling.events + self._rolled, folder.conflicts, len(self._subscriber.losses),
         )  # fmt: skip
 
     def flush(self, seconds: float) -> None:
-        """Return when every event that has arrived by now is in a file and acknowledged.
+        """Return when every event that has arrived by now is acknowledged and in a file.
 
         Raises
         ------
@@ -170,17 +172,15 @@ class SinkActor:
     def _begin(self) -> None:
         """Take the subscription over, and look what is in the folder."""
         directory = self._attached.inspect.directory
-        network = hashlib.sha256(directory.seal.encode()).hexdigest()[:8]
-        stem = stem_of(self._config.name, network)
-        self._folder = SinkFolder(self._config.target, stem, self._config.format)
+        stem = stem_of(self._config.name, mark_of(directory))
+        self._folder = SinkFolder(self._config.target, stem, self._config.format, self._config.columns)
         self._subscriber = self._attached.subscriber(subscriber_of(self._config.name), durable=True)
         found: list[Rolling] = []
         bounds, partition = bounds_of(self._config, directory.features.times), self._config.partition
 
         def find() -> None:
-            # Its broker retains what is not acknowledged, whatever came of it: the position is known to this process.
-            position = self._subscriber.position
-            found.append(Rolling(partition, bounds, position, *self._folder.find()))
+            last = self._folder.find(acknowledged_in(self._subscriber.found_beside))
+            found.append(Rolling(partition, bounds, self._subscriber.position, last))
 
         if ray.get_runtime_context().was_current_actor_reconstructed:
             self._until_done(find)
@@ -239,22 +239,27 @@ class SinkActor:
         return arrival
 
     def _write(self, roll: Roll) -> None:
-        """Write the files of a roll and acknowledge it, however long that takes."""
+        """Write the files of a roll, acknowledge it, and give them their names, however long that takes."""
         self._rolled = sum(map(len, roll.parts.values()))
-        while roll.parts:
-            folder, batch = next(iter(roll.parts.items()))
-            self._until_done(partial(self._folder.write, roll.number, roll.floor, folder, batch))
-            del roll.parts[folder]
-            self._written += len(batch)
-            self._rolled -= len(batch)
+        for place, batch in roll.parts.items():
+            self._until_done(partial(self._folder.write, roll.number, place, batch))
         while True:
             try:
-                self._subscriber.acknowledge_up_to(roll.marks)
+                self._subscriber.acknowledge_up_to(roll.marks, [roll.number, self._folder.process])
                 break
             except (BrokerUnavailable, StorageFailed) as error:
                 self._wait(f"not acknowledged: {error}")
-        self._problem = ""
-        self._rolling.acknowledged(roll)
+        self._until_done(self._folder.name)
+        self._written += self._rolled
+        self._rolled = 0
+        self._remove_what_was_read()
+
+    def _remove_what_was_read(self) -> None:
+        """Remove the files that all queries have read, now and then; what is refused is tried again then."""
+        if self._config.checkpoints and time.monotonic() - self._swept > SWEEP_SECONDS:
+            self._swept = time.monotonic()
+            if refused := attempt(lambda: self._folder.remove(read_by_all(self._config.checkpoints))):
+                _LOG.warning("sink %s keeps files: %s", self._config.name, self._without_secrets(refused))
 
     def _until_done(self, work: Callable[[], object]) -> None:
         while refused := attempt(work):

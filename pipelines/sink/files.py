@@ -1,22 +1,18 @@
-"""Files of a sink: Parquet in one layout that only grows, or JSON lines; and the identities of the events in them."""
+"""Files of a sink: Parquet in one layout that only grows or does not change, or JSON lines."""
 
 from __future__ import annotations
 
 import json
 from typing import Final, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...actors.clients.record_batches import PUBLISHER, SEQUENCE, Layout
+from ...actors.clients.record_batches import Layout
 from ...protocol.batch import EventBatch
-from ...protocol.ids import ClientId
 from ...protocol.json_events import iso, plain_value
-from ...protocol.sinks import Format
-from .rolling import Sequences
+from ...protocol.sinks import Columns, Format
 
-Identities = tuple[list[ClientId], Sequences]
 COMPRESSION: Final = "zstd"
 
 
@@ -31,8 +27,8 @@ class Files(Protocol):
         """Write a file with this content."""
         ...
 
-    def identities(self, file: pa.NativeFile) -> Identities:
-        """Return the publisher and the sequence of each event of a file, and learn its layout."""
+    def go_on_after(self, file: pa.NativeFile) -> None:
+        """Learn the layout of a file: files after it have its columns, too."""
         ...
 
     @property
@@ -42,10 +38,17 @@ class Files(Protocol):
 
 
 class ParquetFiles:
-    """Parquet. Timestamps are microseconds, because not everything that reads Parquet knows nanoseconds."""
+    """Parquet. Timestamps are microseconds, because not everything that reads Parquet knows nanoseconds.
 
-    def __init__(self) -> None:
-        self._layout = Layout("us")
+    Parameters
+    ----------
+    columns
+        The columns of attributes of each file; None for those that come.
+    """
+
+    def __init__(self, columns: Columns | None = None) -> None:
+        self._fixed = columns is not None
+        self._layout = Layout("us") if columns is None else Layout.fixed(columns, "us")
 
     def made(self, batch: EventBatch) -> pa.Table:
         """Return the events as a table; counts conflicts."""
@@ -55,12 +58,10 @@ class ParquetFiles:
         """Write a file with this table."""
         pq.write_table(content, out, compression=COMPRESSION)
 
-    def identities(self, file: pa.NativeFile) -> Identities:
-        """Return the publisher and the sequence of each event of a file; files after it have its columns, too."""
-        found = pq.ParquetFile(file)
-        self._layout = Layout.of_schema(found.schema_arrow, "us")
-        table = found.read([PUBLISHER, SEQUENCE])
-        return table.column(PUBLISHER).to_pylist(), table.column(SEQUENCE).to_numpy()
+    def go_on_after(self, file: pa.NativeFile) -> None:
+        """Learn the layout of a file: files after it have its columns, too."""
+        if not self._fixed:
+            self._layout = Layout.of_schema(pq.ParquetFile(file).schema_arrow, "us")
 
     @property
     def conflicts(self) -> dict[str, int]:
@@ -90,12 +91,10 @@ class JsonFiles:
             }
             out.write(json.dumps(said | {"event": plain_value(event)}).encode() + b"\n")
 
-    def identities(self, file: pa.NativeFile) -> Identities:
-        """Return the publisher and the sequence of each event of a file."""
-        rows = [json.loads(line) for line in file.read().splitlines()]
-        return [row["publisher"] for row in rows], np.array([row["sequence"] for row in rows], np.int64)
+    def go_on_after(self, file: pa.NativeFile) -> None:
+        """Learn nothing: a line has its types in itself."""
 
 
-def files_of(format: Format) -> Files:
-    """Return what reads and writes a format."""
-    return ParquetFiles() if format == "parquet" else JsonFiles()
+def files_of(format: Format, columns: Columns | None = None) -> Files:
+    """Return what writes a format."""
+    return ParquetFiles(columns) if format == "parquet" else JsonFiles()

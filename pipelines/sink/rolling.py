@@ -1,20 +1,21 @@
-"""What a sink writes into which file, when, and what it leaves out after a restart.
+"""What a sink writes into which file, when, and what becomes of it after a restart.
 
 Rules
 -----
 * Events are collected until they are many, large or old enough: a *roll*. A roll is one file for each partition, all
-  of one number. Its events are acknowledged when all of its files have their names, and before the next roll begins.
-* A process that dies leaves at most one roll in files, perhaps in part, that is not acknowledged. The next process is
-  sent its events again, and leaves out those that are in a file. It may die before all of them are acknowledged, so
-  each name has the number of the oldest file, its *floor*, that then held events that were not acknowledged. Who
-  begins reads the files from the floor of the last one on.
-* The number of a roll is its *position*: the sum over all publishers of the last number of each. It rises from roll
-  to roll, also when files were moved away meanwhile, and is above every number in the folder.
+  of one number.
+* A roll is first written under names that readers leave out, then acknowledged, and then its files get their names.
+  Which roll of which process that is is stored with the acknowledgement, in one write. So whoever begins knows of each
+  file without a name whether its events come again. Of that roll they do not, and its files get their names; the files
+  of others are removed.
+* Whatever has its name is acknowledged, so it may be read, moved and removed at any moment.
+* The number of a roll is its *position*: the sum over all publishers of the last number of each, or one more than the
+  last number. It rises although files are moved away, so no name is used twice.
 * The partition of an event follows from the event alone: the hour or the day in which it was published (UTC),
   within what formats can say (`protocol.published`).
 
 Pure: an actor says what arrives and when, writes what this returns, and says what was acknowledged.
-Source: docs/decisions/0168-a-sink-acknowledges-files.md.
+Source: docs/decisions/0178-spark-reads-what-is-acknowledged.md.
 """
 
 from __future__ import annotations
@@ -47,24 +48,40 @@ class FileName(NamedTuple):
     ----------
     stem
         The sink and its network.
-    number, floor
-        The roll, and the oldest one whose events may not have been acknowledged before.
+    number
+        The roll.
     format
         The format.
     """
 
     stem: str
     number: int
-    floor: int
     format: Format
 
     def __str__(self) -> str:
-        return f"{self.stem}-{self.number:012d}-{self.floor:012d}.{self.format}"
+        return f"{self.stem}-{self.number:012d}.{self.format}"
 
-    @property
-    def unfinished(self) -> str:
-        """The name under which it is written. Readers of folders leave such files out."""
-        return f"_{self}.tmp"
+    def written_by(self, process: str) -> str:
+        """Return the name under which a process writes and acknowledges it; readers of folders leave it out."""
+        return f"_{self}.{process}.tmp"
+
+
+class Acknowledged(NamedTuple):
+    """The last roll that was acknowledged: its number, and the process that wrote it."""
+
+    number: int
+    process: str
+
+
+NOTHING: Final = Acknowledged(0, "")
+
+
+def acknowledged_in(beside: object) -> Acknowledged:
+    """Return what a sink has stored beside its position; `NOTHING` if it has stored nothing."""
+    match beside:
+        case [int(number), str(process)]:
+            return Acknowledged(number, process)
+    return NOTHING
 
 
 def stem_of(sink: str, network: str) -> str:
@@ -72,46 +89,52 @@ def stem_of(sink: str, network: str) -> str:
     return f"{sink}-{network}"
 
 
-def parsed(stem: str, name: str) -> tuple[FileName, bool] | None:
-    """Return the name of a file of a sink, and whether the file is finished; None for other files."""
+def parsed(stem: str, name: str) -> tuple[FileName, str] | None:
+    """Return the name of a file of a sink, and who wrote it if it has not got its name; None for other files."""
     formats = "|".join(FORMATS)
-    found = re.fullmatch(rf"(_?){re.escape(stem)}-(\d{{12,}})-(\d{{12,}})\.({formats})(\.tmp)?", name)
-    if found is None or bool(found[1]) != bool(found[5]):
+    known = rf"(?P<un>_)?{re.escape(stem)}-(\d{{12,}})\.({formats})(?(un)\.(\w+)\.tmp)"
+    found = re.fullmatch(known, name)
+    if found is None:
         return None
-    return FileName(stem, int(found[2]), int(found[3]), found[4]), not found[1]  # type: ignore[arg-type]
+    return FileName(stem, int(found[2]), found[3]), found[4] or ""  # type: ignore[arg-type]
 
 
-@dataclass(slots=True)
-class Found:
+class Found(NamedTuple):
     """The files of a sink in a folder.
 
     Attributes
     ----------
     last
-        The highest number; 0 if there is no file.
-    recent
-        The files that may hold events that are not acknowledged: path and name.
-    unfinished
-        The paths of files that have not got their names.
+        The highest number of a roll so far.
+    newest
+        The path of a file of the highest number, without a name so far or with it; None if there is no file.
+    to_name, to_remove
+        The paths of files without a name: those that are acknowledged, with the paths that they get, and the others.
     """
 
     last: int
-    recent: list[tuple[str, FileName]]
-    unfinished: list[str]
+    newest: str | None
+    to_name: list[tuple[str, str]]
+    to_remove: list[str]
 
 
-def found_in(stem: str, paths: Iterable[str]) -> Found:
+def found_in(stem: str, paths: Iterable[str], acknowledged: Acknowledged) -> Found:
     """Return which files of a sink there are among all files of a folder."""
-    finished, unfinished = list[tuple[str, FileName]](), list[str]()
+    highest, newest, to_name, to_remove = 0, None, list[tuple[str, str]](), list[str]()
     for path in paths:
-        known = parsed(stem, path.rpartition("/")[2])
-        if known is not None and known[1]:
-            finished.append((path, known[0]))
-        elif known is not None:
-            unfinished.append(path)
-    last = max((name.number for _, name in finished), default=0)
-    floor = min((name.floor for _, name in finished if name.number == last), default=0)
-    return Found(last, [each for each in finished if each[1].number >= floor], unfinished)
+        home, slash, file = path.rpartition("/")
+        known = parsed(stem, file)
+        if known is None:
+            continue
+        name, process = known
+        if process and (name.number, process) != acknowledged:
+            to_remove.append(path)
+            continue
+        if process:
+            to_name.append((path, f"{home}{slash}{name}"))
+        if name.number >= highest:
+            highest, newest = name.number, path
+    return Found(max(acknowledged.number, highest), newest, to_name, to_remove)
 
 
 def folder_of(partition: Partition, slot: int) -> str:
@@ -137,20 +160,19 @@ class Bounds:
 
 @dataclass(slots=True)
 class Roll:
-    """What is written and then acknowledged together.
+    """What is written, acknowledged, and then gets its names together.
 
     Attributes
     ----------
-    number, floor
+    number
         What the names of its files say.
     parts
-        The events of each file that is not written yet, by its folder.
+        The events of each file, by its folder.
     marks
         What is acknowledged once all files are written: the last sequence of each publisher.
     """
 
     number: int
-    floor: int
     parts: dict[str, EventBatch]
     marks: dict[ClientId, int]
 
@@ -166,32 +188,23 @@ class Rolling:
     position
         What was acknowledged when the sink began.
     last
-        The highest number of a file in the folder.
-    held
-        The events in recent files, by number: the sequences of each publisher.
+        The highest number of a roll before.
 
     Attributes
     ----------
     events, bytes
         What waits for the next roll.
-    skipped
-        How many events were in a file already.
     """
 
     partition: Partition
     bounds: Bounds
     position: dict[ClientId, int] = field(default_factory=dict)
     last: int = 0
-    held: dict[int, dict[ClientId, Sequences]] = field(default_factory=dict)
     events: int = 0
     bytes: int = 0
-    skipped: int = 0
-    _since: float | None = None  # when the first event of this roll came, also if it was left out
+    _since: float | None = None  # when the first event of this roll came
     _waiting: dict[int, list[EventBatch]] = field(default_factory=dict)
     _marks: dict[ClientId, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._forget()
 
     def take(self, batch: EventBatch, now: float) -> None:
         """Take events as they arrive, in the order of each publisher."""
@@ -202,23 +215,12 @@ class Rolling:
             of_it = batch.sequence[batch.publisher == code]
             if len(of_it):
                 self._marks[name] = max(int(of_it[-1]), self._marks.get(name, 0))
-        new = self._new(batch)
-        self.skipped += len(batch) - len(new)
-        slots = self._slots(new)
+        slots = self._slots(batch)
         for slot in np.unique(slots).tolist():
-            part = new.take(np.flatnonzero(slots == slot))
+            part = batch.take(np.flatnonzero(slots == slot))
             self._waiting.setdefault(slot, []).append(part)
             self.bytes += part.nbytes
-        self.events += len(new)
-
-    def _new(self, batch: EventBatch) -> EventBatch:
-        """Return the events that are in no file."""
-        new = np.ones(len(batch), np.bool_)
-        for code, name in enumerate(batch.publishers):
-            for there in self.held.values():
-                if name in there:
-                    new &= (batch.publisher != code) | ~np.isin(batch.sequence, there[name])
-        return batch.take(np.flatnonzero(new))
+        self.events += len(batch)
 
     def _slots(self, batch: EventBatch) -> Sequences:
         if self.partition == "none":
@@ -240,42 +242,8 @@ class Rolling:
         parts = {
             folder_of(self.partition, slot): concat(self._waiting[slot]) for slot in sorted(self._waiting)
         }
-        made = Roll(number, min(self.held, default=number), parts, dict(self._marks))
+        made = Roll(number, parts, self._marks)
+        self.position, self.last = marks, number
         self._waiting, self._marks, self._since = {}, {}, None
         self.events = self.bytes = 0
         return made
-
-    def acknowledged(self, roll: Roll) -> None:
-        """Record that a roll is in files and acknowledged: nothing of it comes again."""
-        self.position |= roll.marks
-        self.last = max(self.last, roll.number)
-        self._forget()
-
-    def _forget(self) -> None:
-        """Forget what is in files and acknowledged: it does not come again."""
-        for number, there in list(self.held.items()):
-            left = {
-                name: sequences
-                for name, sequences in there.items()
-                if sequences.max() > self.position.get(name, 0)
-            }
-            if left:
-                self.held[number] = left
-            else:
-                del self.held[number]
-
-
-def sequences_of(publishers: Iterable[ClientId], sequences: Sequences) -> dict[ClientId, Sequences]:
-    """Return the sequences of each publisher, from columns of publishers and sequences."""
-    names = np.array([*publishers], object)
-    return {name: sequences[names == name] for name in dict.fromkeys(names.tolist())}
-
-
-def held_by(files: Iterable[tuple[int, dict[ClientId, Sequences]]]) -> dict[int, dict[ClientId, Sequences]]:
-    """Return what files hold, by number, from the number and the sequences of each file."""
-    held: dict[int, dict[ClientId, Sequences]] = {}
-    for number, there in files:
-        known = held.setdefault(number, {})
-        for name, sequences in there.items():
-            known[name] = np.concatenate([known[name], sequences]) if name in known else sequences
-    return held

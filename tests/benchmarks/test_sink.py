@@ -6,7 +6,7 @@ from rayvous.benchmarks import sink
 
 
 def test_both_write_the_same_rows(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = sink._flights(1_000, 128, seed=1)
+    batches = sink.flights(1_000, 128, seed=1)
     tables = sink._tables(batches, 300)
     sink._sink(batches, 300, tmp_path / "sink")
     sink._pyarrow(tables, tmp_path / "bare")

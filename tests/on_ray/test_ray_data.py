@@ -16,7 +16,7 @@ from rayvous.pipelines.ray_data.datasink import EventsDatasink
 from rayvous.protocol.errors import InputError
 
 BOUND_SECONDS = 60.0
-DEATHS = 20
+DEATHS = 5
 
 
 def until(holds: Callable[[], bool]) -> None:

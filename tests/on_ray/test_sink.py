@@ -6,26 +6,24 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 
 import pyarrow.dataset
 import pytest
 import ray
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.actors.network.directory import NAMESPACE, sink_name
 from rayvous.actors.network.sinks import FileSink
 from rayvous.protocol.errors import BrokerUnavailable, InputError
 from rayvous.protocol.messages.recovery import Recovery
 
-BOUND_SECONDS = 60.0
-KILLS = 20
+KILLS = 5
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -51,7 +49,7 @@ def test_events_go_to_parquet_files_by_hour_and_the_sink_goes_on_under_its_name(
     healing.settle()
     assert sink.status().state == "writing"
     assert not [*(tmp_path / "lake").rglob("*.parquet")], "a roll is not due"
-    sink.flush(BOUND_SECONDS)
+    sink.flush(PATIENCE_SECONDS)
     assert in_files(tmp_path / "lake") == [(bob.name, n) for n in (3, 4, 5)]
     (path,) = (tmp_path / "lake").rglob("*.parquet")
     assert path.parent.parent.name.startswith("date=") and path.parent.name.startswith("hour=")
@@ -76,7 +74,7 @@ def test_events_go_to_parquet_files_by_hour_and_the_sink_goes_on_under_its_name(
         str(tmp_path / "lines"), f"run = '{fresh}' AND x >= 2", name=name, format="jsonl", partition="none"
     )
     healing.settle()
-    later.flush(BOUND_SECONDS)
+    later.flush(PATIENCE_SECONDS)
     (path,) = (tmp_path / "lines").rglob("*.jsonl")
     assert [json.loads(line)["event"]["x"] for line in path.read_text().splitlines()] == [7]
     later.end()
@@ -84,38 +82,39 @@ def test_events_go_to_parquet_files_by_hour_and_the_sink_goes_on_under_its_name(
     bob.close()
 
 
-def test_each_event_is_in_one_file_after_twenty_deaths_at_random_moments(
+def test_each_event_is_in_one_file_though_the_sink_dies_at_random_moments(
     healing: rv.Network, fresh: str, tmp_path: Path
 ) -> None:
-    bob, stop, dice = healing.publisher(f"{fresh}-bob"), Event(), random.Random(20)
+    bob, dice, x = healing.publisher(f"{fresh}-bob"), random.Random(20), 0
     sink = healing.sink(
         tmp_path, f"run = '{fresh}' AND odd = TRUE", name="killed", roll_seconds=0.05, roll_events=40
     )
     made = actor_of(healing, "killed")
 
-    def publish() -> int:
-        x = 0
-        while not stop.wait(0.005):
+    def publish(batches: int) -> None:
+        nonlocal x
+        for _ in range(batches):
             bob.publish_batch([{"run": fresh, "x": x + i, "odd": i % 2 == 1} for i in range(8)])
             x += 8
-        return x
+            time.sleep(0.005)
 
-    with ThreadPoolExecutor(1) as pool:
-        published = pool.submit(publish)
-        try:
-            for _ in range(KILLS):
-                pid = ray.get(made.pid.remote(), timeout=BOUND_SECONDS)
-                before = len([*tmp_path.rglob("*.parquet")])
-                until(lambda before=before: len([*tmp_path.rglob("*.parquet")]) > before)  # it writes again
-                time.sleep(dice.uniform(0.0, 0.1))  # a random moment of a roll
-                os.kill(pid, signal.SIGKILL)
-                until(lambda pid=pid: _answers_as_another(made, pid))
-        finally:
-            stop.set()
-        count = published.result()
-    healing.settle(BOUND_SECONDS)
-    sink.flush(BOUND_SECONDS)
-    assert sorted(in_files(tmp_path)) == [(bob.name, n) for n in range(2, count + 1, 2)]
+    for _ in range(KILLS):
+        pid = ray.get(made.pid.remote(), timeout=PATIENCE_SECONDS)
+        before = len([*tmp_path.rglob("*.parquet")])
+        publish(10)
+        until(lambda before=before: len([*tmp_path.rglob("*.parquet")]) > before)  # it writes again
+        publish(dice.randrange(30))  # a random moment of a roll
+        os.kill(pid, signal.SIGKILL)
+        publish(10)
+        until(lambda pid=pid: _answers_as_another(made, pid))
+    healing.settle(PATIENCE_SECONDS)
+
+    def written() -> bool:
+        sink.flush(PATIENCE_SECONDS)  # its broker may have more for it than has reached it
+        return len(in_files(tmp_path)) >= x // 2
+
+    until(written)
+    assert sorted(in_files(tmp_path)) == [(bob.name, n) for n in range(2, x + 1, 2)]
     assert not [*tmp_path.rglob("_*.tmp")]
     status = sink.status()
     assert (status.waiting, status.lost, status.state) == (0, 0, "writing")
@@ -125,7 +124,7 @@ def test_each_event_is_in_one_file_after_twenty_deaths_at_random_moments(
 
 def _answers_as_another(made: ray.actor.ActorHandle, pid: int) -> bool:
     """Return whether Ray has started the actor again."""
-    return bool(ray.get(made.pid.remote(), timeout=BOUND_SECONDS) != pid)
+    return bool(ray.get(made.pid.remote(), timeout=PATIENCE_SECONDS) != pid)
 
 
 def test_a_sink_that_cannot_write_waits_says_so_and_goes_on(
@@ -136,7 +135,7 @@ def test_a_sink_that_cannot_write_waits_says_so_and_goes_on(
     sink = healing.sink(folder, f"run = '{fresh}'", name="waits", partition="none")
     bob.publish({"run": fresh, "x": 1})
     healing.settle()
-    sink.flush(BOUND_SECONDS)
+    sink.flush(PATIENCE_SECONDS)
     folder.rename(away)
     folder.write_text("not a folder")  # also root cannot write there
     bob.publish({"run": fresh, "x": 2})
@@ -149,7 +148,7 @@ def test_a_sink_that_cannot_write_waits_says_so_and_goes_on(
     assert status.sinks[0].waiting == 1
     folder.unlink()
     away.rename(folder)
-    sink.flush(BOUND_SECONDS)
+    sink.flush(PATIENCE_SECONDS)
     assert in_files(folder) == [(bob.name, 1), (bob.name, 2)]
     assert sink.status().problem == ""
     sink.end()
@@ -183,6 +182,6 @@ def test_a_sink_writes_what_it_has_when_its_network_ends(ray_started: None, tmp_
         made = actor_of(net, "last")
     assert in_files(tmp_path) == [("bob", 1)]
     with pytest.raises(ray.exceptions.RayActorError):
-        ray.get(made.pid.remote(), timeout=BOUND_SECONDS)
+        ray.get(made.pid.remote(), timeout=PATIENCE_SECONDS)
     with pytest.raises((BrokerUnavailable, rv.ClientError)):
         sink.status()

@@ -1,21 +1,21 @@
-"""What a sink writes, when, and what it leaves out after a restart: each event is in one file, whenever it dies."""
+"""What a sink writes, when, and what becomes of it after a restart: each event is in one file, whenever it dies."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.pipelines.sink.rolling import (
+    NOTHING,
+    Acknowledged,
     Bounds,
     FileName,
     Roll,
     Rolling,
+    acknowledged_in,
     folder_of,
     found_in,
-    held_by,
     parsed,
-    sequences_of,
     stem_of,
 )
 from rayvous.protocol.batch import EventBatch, batch_of, concat
@@ -43,15 +43,27 @@ class World:
 
     sent: list[EventBatch] = field(default_factory=list)
     position: dict[str, int] = field(default_factory=dict)
+    beside: object = None
     files: dict[str, EventBatch] = field(default_factory=dict)
-    unfinished: set[str] = field(default_factory=set)
+    read: dict[str, EventBatch] = field(default_factory=dict)
     steps_left: int = 0
+    processes: int = 0
 
     def step(self) -> None:
         """Die instead of the next thing that outlives the process."""
         if self.steps_left == 0:
             raise Killed
         self.steps_left -= 1
+
+    def rename(self, path: str, name: str) -> None:
+        self.step()
+        self.files[name] = self.files.pop(path)
+
+    def read_and_remove(self) -> None:
+        """Somebody reads all files that have their names, and removes them."""
+        for path in [path for path in self.files if not path.rpartition("/")[2].startswith("_")]:
+            assert path not in self.read, "a reader that remembers names would leave it out"
+            self.read[path] = self.files.pop(path)
 
     def delivered(self, first: str = "faa") -> list[EventBatch]:
         """Return what a process that begins is sent: everything above the position, one publisher before the others."""
@@ -71,14 +83,15 @@ class Sink:
 
     def __init__(self, world: World, bounds: Bounds, partition: str = "hour") -> None:
         self.world = world
-        found = found_in(STEM, sorted([*world.files, *world.unfinished]))
-        for path in found.unfinished:
+        world.processes += 1
+        self.process = f"p{world.processes}"
+        found = found_in(STEM, sorted(world.files), acknowledged_in(world.beside))
+        for path in found.to_remove:
             world.step()
-            world.unfinished.remove(path)
-        held = held_by(
-            (name.number, sequences_of(*identities(world.files[path]))) for path, name in found.recent
-        )
-        self.rolling = Rolling(partition, bounds, dict(world.position), found.last, held)
+            del world.files[path]
+        for path, name in found.to_name:
+            world.rename(path, name)
+        self.rolling = Rolling(partition, bounds, dict(world.position), found.last)
 
     def run(self, batches: list[EventBatch]) -> None:
         for now, batch in enumerate(batches):
@@ -89,26 +102,23 @@ class Sink:
             self.write(self.rolling.roll())
 
     def write(self, roll: Roll) -> None:
-        for folder, batch in roll.parts.items():
-            name = FileName(STEM, roll.number, roll.floor, "parquet")
-            path = f"{folder}/{name}"
-            assert path not in self.world.files, "a file is never replaced"
+        names = {
+            f"{folder}/{FileName(STEM, roll.number, 'parquet')}": batch
+            for folder, batch in roll.parts.items()
+        }
+        unnamed = {name: name.replace("/", "/_") + f".{self.process}.tmp" for name in names}
+        for name, batch in names.items():
             self.world.step()
-            self.world.unfinished.add(f"{folder}/{name.unfinished}")
-            self.world.step()
-            self.world.unfinished.remove(f"{folder}/{name.unfinished}")
-            self.world.files[path] = batch
+            self.world.files[unnamed[name]] = batch
         self.world.step()
         self.world.position |= roll.marks
-        self.rolling.acknowledged(roll)
-
-
-def identities(batch: EventBatch) -> tuple[list[str], np.ndarray]:
-    return [batch.publishers[code] for code in batch.publisher], batch.sequence
+        self.world.beside = [roll.number, self.process]
+        for name, path in unnamed.items():
+            self.world.rename(path, name)
 
 
 def written(world: World) -> list[tuple[str, int]]:
-    return [batch.identity(row) for batch in world.files.values() for row in range(len(batch))]
+    return [batch.identity(row) for batch in world.read.values() for row in range(len(batch))]
 
 
 STREAMS = st.lists(
@@ -121,14 +131,15 @@ STREAMS = st.lists(
 @settings(max_examples=300)
 @given(
     STREAMS,
-    st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["faa", "bob"])), max_size=8),
+    st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["faa", "bob"]), st.booleans()), max_size=8),
     st.integers(1, 6),
     st.sampled_from(["hour", "day", "none"]),
 )
 def test_each_event_is_in_one_file_whenever_the_process_dies(
-    stream: list[tuple[str, list[int]]], deaths: list[tuple[int, str]], events_max: int, partition: str
+    stream: list[tuple[str, list[int]]], deaths: list[tuple[int, str, bool]], events_max: int, partition: str
 ) -> None:
-    """Filters leave gaps in the numbers; more is published while the sink is dead; publishers come in another order."""
+    """Also if filters leave gaps in the numbers, more is published while it is dead, publishers come in another order,
+    and somebody reads files and removes them."""
     world, last = World(), dict.fromkeys(("faa", "bob"), 0)
     batches = []
     for publisher, gaps in stream:
@@ -138,9 +149,11 @@ def test_each_event_is_in_one_file_whenever_the_process_dies(
             sequences.append(last[publisher])
         batches.append(events_of(publisher, sequences))
     bounds = Bounds(events_max, 1 << 30, 1e9)
-    for i, (steps, first) in enumerate(deaths):
+    for i, (steps, first, reads) in enumerate(deaths):
         world.sent = batches[: i + 1]
         world.steps_left = steps
+        if reads:
+            world.read_and_remove()
         try:
             Sink(world, bounds, partition).run(world.delivered(first))
         except Killed:
@@ -148,22 +161,9 @@ def test_each_event_is_in_one_file_whenever_the_process_dies(
     world.sent, world.steps_left = batches, 1_000
     Sink(world, bounds, partition).run(world.delivered())
     wanted = [batch.identity(row) for batch in batches for row in range(len(batch))]
+    world.read_and_remove()
     assert sorted(written(world)) == sorted(wanted)
-    assert not world.unfinished
-
-
-def test_what_a_file_holds_is_left_out_when_it_comes_again() -> None:
-    """Killed between two files of one roll: the first is kept, the second is written under a later number."""
-    world = World(sent=[events_of("faa", [1, 2, 3])], steps_left=3)
-    with pytest.raises(Killed):
-        Sink(world, Bounds(10, 1 << 30, 60.0)).run(world.delivered())
-    assert written(world) == [("faa", 3)] and len(world.unfinished) == 1
-    world.steps_left = 100
-    sink = Sink(world, Bounds(10, 1 << 30, 60.0))
-    sink.run(world.delivered())
-    assert sink.rolling.skipped == 1
-    assert sorted(written(world)) == [("faa", 1), ("faa", 2), ("faa", 3)]
-    assert sink.rolling.held == {}, "nothing of it comes again"
+    assert not world.files
 
 
 def test_a_roll_is_due_after_events_bytes_or_seconds() -> None:
@@ -181,20 +181,10 @@ def test_a_roll_is_due_after_events_bytes_or_seconds() -> None:
     assert small.due_in(0.0) is None and small.events == small.bytes == 0
 
 
-def test_events_that_were_all_left_out_are_acknowledged_all_the_same() -> None:
-    rolling = Rolling("hour", Bounds(3, 1 << 30, 60.0), held={7: {"faa": np.array([1, 2])}})
-    rolling.take(events_of("faa", [1, 2]), 0.0)
-    assert rolling.due_in(60.0) == 0.0
-    roll = rolling.roll()
-    assert roll.parts == {} and roll.marks == {"faa": 2}
-
-
 def test_numbers_are_positions_and_rise() -> None:
     rolling = Rolling("none", Bounds(1, 1 << 30, 60.0), {"faa": 100, "gone": 7})
     rolling.take(events_of("faa", [110]), 0.0)
-    first = rolling.roll()
-    assert first.number == 117
-    rolling.acknowledged(first)
+    assert rolling.roll().number == 117
     rolling.take(events_of("bob", [1]), 0.0)
     assert rolling.roll().number == 118
     later = Rolling("none", Bounds(1, 1 << 30, 60.0), {}, last=500)
@@ -217,20 +207,36 @@ def test_partitions_are_hours_and_days_of_publication() -> None:
     assert folder_of("none", 0) == ""
 
 
-@given(st.integers(0, 10**19), st.integers(0, 10**19), st.sampled_from(["parquet", "jsonl"]))
-def test_names_are_read_as_they_were_written(number: int, floor: int, format: str) -> None:
-    name = FileName(STEM, number, floor, format)
-    assert parsed(STEM, str(name)) == (name, True)
-    assert parsed(STEM, name.unfinished) == (name, False)
-    for other in (f"x{name}", f"{name}.tmp", f"_{name}", str(name).replace("lake", "pond")):
+@given(st.integers(0, 10**19), st.sampled_from(["parquet", "jsonl"]))
+def test_names_are_read_as_they_were_written(number: int, format: str) -> None:
+    name = FileName(STEM, number, format)
+    assert parsed(STEM, str(name)) == (name, "")
+    assert parsed(STEM, name.written_by("1a2b")) == (name, "1a2b")
+    for other in (
+        f"x{name}",
+        f"{name}.1a.tmp",
+        f"_{name}",
+        f"_{name}.tmp",
+        str(name).replace("lake", "pond"),
+    ):
         assert parsed(STEM, other) is None
 
 
-def test_files_from_the_floor_of_the_last_one_on_are_read_and_files_of_others_left_alone() -> None:
-    old, first, last = (FileName(STEM, n, floor, "parquet") for n, floor in ((6, 6), (8, 7), (9, 7)))
-    other = FileName(stem_of("lake", "ffff"), 99, 0, "parquet")
-    paths = [f"a/{old}", f"b/{first}", f"a/{last}", "a/other.parquet", f"b/{last.unfinished}", f"a/{other}"]
-    found = found_in(STEM, paths)
-    assert (found.last, found.unfinished) == (9, [f"b/{last.unfinished}"])
-    assert found.recent == [(f"b/{first}", first), (f"a/{last}", last)]
-    assert found_in(STEM, []).last == 0
+def test_files_of_the_last_acknowledged_roll_get_their_names_and_those_of_others_are_removed() -> None:
+    old, last, above = (FileName(STEM, n, "parquet") for n in (6, 8, 9))
+    other = FileName(stem_of("lake", "ffff"), 99, "parquet")
+    mine, twin = f"a/{last.written_by('me')}", f"a/{last.written_by('twin')}"
+    paths = [
+        f"a/{old}",
+        mine,
+        twin,
+        f"b/{above.written_by('me')}",
+        "a/other.parquet",
+        f"a/{other.written_by('me')}",
+    ]
+    found = found_in(STEM, paths, Acknowledged(8, "me"))
+    assert (found.last, found.newest) == (8, mine)
+    assert found.to_name == [(mine, f"a/{last}")]
+    assert found.to_remove == [twin, f"b/{above.written_by('me')}"]
+    assert found_in(STEM, [], Acknowledged(8, "me")).last == 8, "its files were read and removed"
+    assert found_in(STEM, [f"a/{above}"], NOTHING).last == 9, "the subscription was ended meanwhile"
