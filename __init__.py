@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .pipelines.ray_data.reading import read, stream
     from .pipelines.ray_data.writing import Sink
     from .pipelines.run import report
+    from .pipelines.spark.events import spark_sink, spark_stream
     from .pipelines.spark.frames import spark_frames
     from .protocol.configs import Limits
     from .protocol.errors import (
@@ -135,6 +136,8 @@ _HOMES = {
     "report": "pipelines.run",
     "stream": "pipelines.ray_data.reading",
     "spark_frames": "pipelines.spark.frames",
+    "spark_sink": "pipelines.spark.events",
+    "spark_stream": "pipelines.spark.events",
     "shrink": "faults.shrinking.shrink",
     "step": "faults.stepping.player",
     "to_filter": "routing.language.questions",
@@ -200,6 +203,8 @@ __all__ = [
     "report",
     "shrink",
     "spark_frames",
+    "spark_sink",
+    "spark_stream",
     "step",
     "stream",
     "to_filter",

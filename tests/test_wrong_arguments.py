@@ -86,6 +86,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "Sink": (rv.Sink, rv.Sink),
     "report": (rv.report, rv.report),
     "spark_frames": (rv.spark_frames, rv.spark_frames),
+    "spark_sink": (rv.spark_sink, rv.spark_sink),
+    "spark_stream": (rv.spark_stream, rv.spark_stream),
     "draw": (rv.draw, rv.draw),
     "shrink": (rv.shrink, rv.shrink),
     "experiment": (rv.experiment, rv.experiment),

@@ -29,12 +29,22 @@ def parts_of(blocks: Iterable[object]) -> Iterator[EventBatch]:
     with extra("data"):
         from ray.data.block import BlockAccessor
     for block in blocks:
-        table: pa.Table = BlockAccessor.for_block(block).to_arrow()
-        attributes = [name for name in table.column_names if name not in OWN]
-        if table.num_rows and not attributes:
-            raise InputError("the dataset has no column that is an attribute of an event")
-        for first in range(0, table.num_rows, CALL_ROWS):
-            yield batch_from(table.select(attributes).slice(first, CALL_ROWS))
+        yield from batches_of(BlockAccessor.for_block(block).to_arrow())
+
+
+def batches_of(table: pa.Table) -> Iterator[EventBatch]:
+    """Return the rows of a table as batches of events.
+
+    Raises
+    ------
+    InputError
+        If the table has no columns that events can have.
+    """
+    attributes = [name for name in table.column_names if name not in OWN]
+    if table.num_rows and not attributes:
+        raise InputError("the dataset has no column that is an attribute of an event")
+    for first in range(0, table.num_rows, CALL_ROWS):
+        yield batch_from(table.select(attributes).slice(first, CALL_ROWS))
 
 
 def beyond(published: int, batches: Iterable[EventBatch]) -> Iterator[EventBatch]:

@@ -4,11 +4,11 @@ Rules
 -----
 * A query has read a file when it has committed a micro-batch with it. Then it never reads the file again, also after a
   restart from its checkpoint.
-* A file may be removed when each query of the folder has read it, and each source of a query that is read twice, as in
-  a join with itself. A folder without queries has read nothing.
+* A file may be removed when each query of the folder has read it, and each source of a query with several. A folder
+  without queries has read nothing.
 
 Formats: ``commits/N`` says that micro-batch N was committed. ``offsets/N`` has, after its version and one line about
-the query, a line for each source: ``{"logOffset":K}`` if the source reads files. ``sources/I/K`` and
+the query, a line for each use of a source: ``{"logOffset":K}`` if it reads files. ``sources/I/K`` and
 ``sources/I/K.compact`` name the files of source I, one JSON object a line; the latter also those of earlier ones.
 
 Source: org.apache.spark.sql.execution.streaming of Spark 3.5: CommitLog, OffsetSeqLog, FileStreamSourceLog.
@@ -52,14 +52,20 @@ def _read_by(system: pafs.FileSystem, checkpoint: str) -> list[Set[str]]:
     committed = max(_numbers(system, f"{checkpoint}/commits"), default=None)
     if committed not in numbers:
         return [frozenset()]
-    offsets = _lines(system, f"{checkpoint}/offsets/{committed}")[1:]  # the first is about the query
-    read = []
-    for source, offset in enumerate(offsets):
-        if isinstance(offset, dict) and "logOffset" in offset:
-            read.append(_named(system, f"{checkpoint}/sources/{source}", int(offset["logOffset"])))
-        elif offset is None:  # it has read nothing so far
-            read.append(frozenset())
-    return read
+    # The first line is about the query. Of others than file sources nothing is known here, and nothing needs to be.
+    offsets = _lines(system, f"{checkpoint}/offsets/{committed}")[1:]
+    if None in offsets:  # a source has read nothing so far
+        return [frozenset()]
+    ends = [each["logOffset"] if isinstance(each, dict) and "logOffset" in each else None for each in offsets]
+    logs = sorted(_numbers(system, f"{checkpoint}/sources"))
+    if len(offsets) != max(logs, default=0) + 1:  # a source that is used twice has two offsets and one log
+        least = min((each for each in ends if each is not None), default=None)
+        ends = [least] * (max(logs, default=0) + 1)
+    return [
+        _named(system, f"{checkpoint}/sources/{number}", end)
+        for number in logs
+        if (end := ends[number]) is not None
+    ]
 
 
 def _named(system: pafs.FileSystem, log: str, last: int) -> Set[str]:
@@ -67,7 +73,7 @@ def _named(system: pafs.FileSystem, log: str, last: int) -> Set[str]:
     for number in _numbers(system, log):
         if number <= last:
             for entry in _lines(system, f"{log}/{number}") or _lines(system, f"{log}/{number}.compact"):
-                if isinstance(entry, dict):
+                if isinstance(entry, dict) and "path" in entry:
                     found.add(unquote(str(entry["path"])).rpartition("/")[2])
     return found
 

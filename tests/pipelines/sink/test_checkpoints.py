@@ -59,6 +59,15 @@ def test_logs_that_spark_has_joined_are_read(tmp_path: Path) -> None:
     assert read_by_all(str(tmp_path)) == {"a.parquet", "b.parquet", "c.parquet"}
 
 
+def test_a_source_that_is_used_twice_has_two_offsets_and_one_log(tmp_path: Path) -> None:
+    query = Query(tmp_path, "joined")
+    query.listed(0, "0", "a")
+    query.listed(0, "1", "b")
+    query.planned(1, 0, 0)
+    query.committed(1)
+    assert read_by_all(str(tmp_path)) == {"a"}
+
+
 def test_a_file_is_read_when_each_source_of_each_query_has_read_it(tmp_path: Path) -> None:
     one, two = Query(tmp_path, "one"), Query(tmp_path, "two")
     assert read_by_all(str(tmp_path)) == set()
