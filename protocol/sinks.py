@@ -11,8 +11,8 @@ from typing import Final, Literal, TypeAlias
 
 from . import checks
 
-Format: TypeAlias = Literal["parquet", "jsonl"]
-FORMATS: Final = ("parquet", "jsonl")
+Format: TypeAlias = Literal["parquet", "jsonl", "delta"]
+FORMATS: Final = ("parquet", "jsonl", "delta")
 Partition: TypeAlias = Literal["hour", "day", "none"]
 PARTITIONS: Final = ("hour", "day", "none")
 Columns: TypeAlias = tuple[tuple[str, str], ...]
@@ -38,9 +38,10 @@ class SinkConfig:
     selector
         Which events are written.
     format
-        ``"parquet"``, or ``"jsonl"``: one JSON object a line, as `rayvous subscribe` prints it.
+        ``"parquet"``; ``"jsonl"``: one JSON object a line, as `rayvous subscribe` prints it; or ``"delta"``: a table of
+        Delta Lake.
     partition
-        The folders inside, by the hour or the day of publication (UTC).
+        The folders inside, by the hour or the day of publication (UTC). A table of Delta Lake has ``"none"``.
     roll_seconds, roll_events
         A file is written when its first event has waited so long, or when there are so many events.
     columns
@@ -73,8 +74,14 @@ class SinkConfig:
         for attribute, kind in self.columns or ():
             checks.text("columns", attribute)
             checks.one_of(f"columns[{attribute!r}]", kind, COLUMN_KINDS)
-        if self.columns is not None and self.format != "parquet":
+        if self.columns is not None and self.format == "jsonl":
             raise checks.wrong("columns", self.columns, "left out: lines of JSON have no columns")
+        if self.format == "delta" and self.partition != "none":
+            raise checks.wrong(
+                "partition", self.partition, "left out: a Delta table finds times by its statistics"
+            )
+        if self.checkpoints and self.format != "parquet":
+            raise checks.wrong("checkpoints", self.checkpoints, "left out, or format 'parquet'")
         return self
 
     def beside(self, other: SinkConfig) -> str:

@@ -11,6 +11,8 @@ Rules
   that a float cannot hold: then it stays, and floats go to ``price:float``. So each earlier batch can be cast to the
   schema of a later one.
 * A fixed layout does not grow: what has no column in it is in `_more`.
+* A lasting layout keeps the types of its columns, as tables need that all readers read: floats of a column of integers
+  are in `price:float`. Its names have no spaces, and differ by more than their case.
 * A null is a missing value.
 * Objects are attributes with dotted names. What does not fit into columns is in `_form`, as JSON
   (:mod:`rayvous.protocol.documents`).
@@ -22,6 +24,7 @@ Source: "Parquet Logical Type Definitions" and the Arrow columnar format, for th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -61,6 +64,8 @@ class Layout:
         The unit of timestamps: ``"ns"`` is exact; ``"us"`` truncates, and is read by everything that reads Parquet.
     columns_max
         How many columns of attributes there are at most.
+    lasting
+        Whether columns keep their types, and have names for every reader.
 
     Attributes
     ----------
@@ -68,8 +73,8 @@ class Layout:
         How many values went to a column of their own because of their type, by column.
     """
 
-    def __init__(self, unit: Unit = "ns", columns_max: int = COLUMNS_MAX) -> None:
-        self._unit, self._columns_max = unit, columns_max
+    def __init__(self, unit: Unit = "ns", columns_max: int = COLUMNS_MAX, *, lasting: bool = False) -> None:
+        self._unit, self._columns_max, self._lasting = unit, columns_max, lasting
         self._columns: dict[str, ColumnKey] = {}  # by name of the column
         self._main: dict[str, str] = {}  # the first column of each attribute
         self._apart: dict[ColumnKey, str] = {}  # the columns of values of other types
@@ -77,9 +82,11 @@ class Layout:
         self.conflicts: dict[str, int] = {}
 
     @classmethod
-    def of_schema(cls, schema: pa.Schema, unit: Unit = "ns", columns_max: int = COLUMNS_MAX) -> Layout:
+    def of_schema(
+        cls, schema: pa.Schema, unit: Unit = "ns", columns_max: int = COLUMNS_MAX, *, lasting: bool = False
+    ) -> Layout:
         """Return the layout that made a schema, for more of the same; columns of others are left out."""
-        made = cls(unit, columns_max)
+        made = cls(unit, columns_max, lasting=lasting)
         for field in schema:
             said = field.metadata or {}
             if ATTRIBUTE in said and KIND in said:
@@ -98,9 +105,10 @@ class Layout:
         """Return a layout that has these attributes as its columns, by name and kind, and never others."""
         made = cls(unit, len(columns))
         for attribute, kind in columns:
-            name = made._add(attribute, Kind[kind.upper()], attribute)
-            if name is not None and kind == "integer":
-                made._large.add(name)  # so it stays one of integers
+            made._add(attribute, Kind[kind.upper()], attribute)
+        made._large |= {
+            name for name, (_, kind) in made._columns.items() if kind is Kind.INTEGER
+        }  # they stay
         return made
 
     def record_batch(self, batch: EventBatch) -> pa.RecordBatch:
@@ -184,9 +192,14 @@ class Layout:
     def _add(self, attribute: str, kind: Kind, name: str) -> str | None:
         if len(self._columns) >= self._columns_max:
             return None
-        while name in OWN or name in self._columns:
+        taken = {*OWN, *self._columns}
+        if self._lasting:
+            name, taken = re.sub(r"[ ,;{}()\n\t=]", "_", name), {each.lower() for each in taken}
+        while (name.lower() if self._lasting else name) in taken:
             name += f":{kind.name.lower()}"
         self._columns[name] = attribute, kind
+        if self._lasting and kind is Kind.INTEGER:
+            self._large.add(name)
         if attribute in self._main:
             self._apart[attribute, kind] = name
         else:

@@ -27,6 +27,7 @@ from ray.exceptions import GetTimeoutError, RayError
 
 from ...protocol import checks
 from ...protocol.errors import InputError, RayvousError
+from ...protocol.extras import require
 from ...protocol.ids import ClientId
 from ...protocol.sinks import ACTOR, Format, Partition, SinkConfig, SinkStatus, shown
 from ...routing.language.questions import to_filter
@@ -132,7 +133,7 @@ class Sinks:
         *,
         name: str,
         format: Format = "parquet",
-        partition: Partition = "hour",
+        partition: Partition | None = None,
         roll_seconds: float = 60.0,
         roll_events: int = 1_000_000,
         columns: Mapping[str, str] | None = None,
@@ -150,9 +151,11 @@ class Sinks:
         name
             The sink's name in the network. A sink that is started again under its name goes on where it was.
         format
-            ``"parquet"``, or ``"jsonl"``: one JSON object a line.
+            ``"parquet"``; ``"jsonl"``: one JSON object a line; or ``"delta"``: a table of Delta Lake, to which rolls
+            are appended.
         partition
-            The folders inside: ``"hour"`` or ``"day"`` of publication (UTC), or ``"none"``.
+            The folders inside: ``"hour"`` (the default) or ``"day"`` of publication (UTC), or ``"none"``. A table of
+            Delta Lake has none.
         roll_seconds, roll_events
             A file is written when its first event has waited so long, or when there are so many events; earlier if
             the broker could not retain more (half of `Recovery.durable_events_max`, a quarter of
@@ -170,17 +173,22 @@ class Sinks:
         InputError
             If a parameter is wrong, the folder cannot be used, the name belongs to another sink, or the network does
             not heal.
+        MissingExtra
+            If the format needs one that is not installed.
         BrokerUnavailable
             If the sink does not begin in time; it goes on trying, and `status` says what it waits for.
         """
         self._hosts.require_open()
         place = place_of(target)
+        folders = partition or ("none" if format == "delta" else "hour")
         config = SinkConfig(
-            name, place, selector, format, partition, roll_seconds, roll_events,
+            name, place, selector, format, folders, roll_seconds, roll_events,
             None if columns is None else tuple(_named(columns).items()),
             "" if checkpoints is None else place_of(checkpoints),
         ).validate()  # fmt: skip
         to_filter(config.selector)
+        if config.format == "delta":
+            require("delta")
         directory = self._hosts.directory
         if not directory.features.heals:
             raise InputError("a sink is a durable subscriber: launch the network with recovery=Recovery()")

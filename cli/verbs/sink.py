@@ -22,10 +22,15 @@ def sink(
         str | None, typer.Option(help="Folder that every node sees, or a URL such as s3://bucket/lake.")
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the sink in its network.")] = "files",
-    form: Annotated[str, typer.Option("--format", help="parquet or jsonl.")] = "parquet",
+    form: Annotated[
+        str, typer.Option("--format", help="parquet, jsonl, or delta: a table of Delta Lake.")
+    ] = "parquet",
     partition: Annotated[
-        str, typer.Option(help="Folders inside, by time of publication: hour, day or none.")
-    ] = "hour",
+        str | None,
+        typer.Option(
+            help="Folders inside, by time of publication: hour, day or none \\[hour; none with delta]."
+        ),
+    ] = None,
     roll_seconds: Annotated[float, typer.Option(help="Write a file when its first event is so old.")] = 60.0,
     roll_events: Annotated[int, typer.Option(help="Write a file when it has so many events.")] = 1_000_000,
     close: Annotated[
@@ -44,6 +49,7 @@ def sink(
     --------
       rayvous sink flights "origin = 'JFK'" --to /data/lake --name jfk
       rayvous sink flights "dep_delay > 60" --to s3://bucket/late --name late --format jsonl --roll-seconds 10
+      rayvous sink flights "dest = 'LAX'" --to /data/lax --name lax --format delta
       rayvous sink flights --name jfk --close
     """
     if close or end:
@@ -59,7 +65,7 @@ def sink(
 
     to_filter(selector)  # validate before connecting to Ray
     chosen: Format = form  # type: ignore[assignment]  # checked by the network, as the other options
-    folders: Partition = partition  # type: ignore[assignment]
+    folders: Partition | None = partition  # type: ignore[assignment]
     with joined(network, address) as net:
         made = net.sink(
             to, selector, name=name, format=chosen, partition=folders, roll_seconds=roll_seconds,

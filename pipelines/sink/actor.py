@@ -38,6 +38,7 @@ from ...protocol.messages.recovery import Recovery
 from ...protocol.sinks import SinkConfig, SinkState, SinkStatus, shown
 from ...routing.language.questions import to_filter
 from .checkpoints import read_by_all
+from .delta import DeltaTarget
 from .folder import SinkFolder, attempt
 from .rolling import Bounds, Roll, Rolling, acknowledged_in, stem_of
 
@@ -173,7 +174,11 @@ class SinkActor:
         """Take the subscription over, and look what is in the folder."""
         directory = self._attached.inspect.directory
         stem = stem_of(self._config.name, mark_of(directory))
-        self._folder = SinkFolder(self._config.target, stem, self._config.format, self._config.columns)
+        config = self._config
+        if config.format == "delta":
+            self._folder: SinkFolder = DeltaTarget(config.target, stem, config.columns)
+        else:
+            self._folder = SinkFolder(config.target, stem, config.format, config.columns)
         self._subscriber = self._attached.subscriber(subscriber_of(self._config.name), durable=True)
         found: list[Rolling] = []
         bounds, partition = bounds_of(self._config, directory.features.times), self._config.partition

@@ -44,11 +44,13 @@ class ParquetFiles:
     ----------
     columns
         The columns of attributes of each file; None for those that come.
+    lasting
+        Whether those that come keep their types (see `Layout`).
     """
 
-    def __init__(self, columns: Columns | None = None) -> None:
-        self._fixed = columns is not None
-        self._layout = Layout("us") if columns is None else Layout.fixed(columns, "us")
+    def __init__(self, columns: Columns | None = None, *, lasting: bool = False) -> None:
+        self._fixed, self._lasting = columns is not None, lasting
+        self._layout = Layout("us", lasting=lasting) if columns is None else Layout.fixed(columns, "us")
 
     def made(self, batch: EventBatch) -> pa.Table:
         """Return the events as a table; counts conflicts."""
@@ -61,7 +63,7 @@ class ParquetFiles:
     def go_on_after(self, file: pa.NativeFile) -> None:
         """Learn the layout of a file: files after it have its columns, too."""
         if not self._fixed:
-            self._layout = Layout.of_schema(pq.ParquetFile(file).schema_arrow, "us")
+            self._layout = Layout.of_schema(pq.ParquetFile(file).schema_arrow, "us", lasting=self._lasting)
 
     @property
     def conflicts(self) -> dict[str, int]:
@@ -96,5 +98,5 @@ class JsonFiles:
 
 
 def files_of(format: Format, columns: Columns | None = None) -> Files:
-    """Return what writes a format."""
-    return ParquetFiles(columns) if format == "parquet" else JsonFiles()
+    """Return what writes a format; rows of a table of Delta Lake are in Parquet first."""
+    return JsonFiles() if format == "jsonl" else ParquetFiles(columns, lasting=format == "delta")

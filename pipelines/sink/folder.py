@@ -74,7 +74,7 @@ class SinkFolder:
             with self._system.open_input_file(found.newest) as file:
                 self._files.go_on_after(file)
         for unnamed, named in found.to_name:
-            self._system.move(unnamed, named)
+            self._give_name(unnamed, named)
         return found.last
 
     def _is_of_this_format(self, path: str) -> bool:
@@ -109,11 +109,14 @@ class SinkFolder:
             file = self._unnamed[0]
             # Otherwise a later process of this sink has named it.
             if self._system.get_file_info(file.unnamed).type != pafs.FileType.NotFound:
-                self._system.move(file.unnamed, file.named)
+                self._give_name(file.unnamed, file.named)
             self._synchronise(file.home)
             del self._unnamed[0]
             self.files += 1
             self.bytes += file.size
+
+    def _give_name(self, unnamed: str, named: str) -> None:
+        self._system.move(unnamed, named)
 
     def remove(self, names: Set[str]) -> None:
         """Remove the files of these names."""

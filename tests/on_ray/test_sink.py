@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import deltalake
 import pyarrow.dataset
 import pytest
 import ray
@@ -169,6 +170,8 @@ def test_what_is_refused_when_a_sink_begins_is_named_and_leaves_nothing(
         healing.sink(tmp_path, "x > 0", name="a/b")
     with pytest.raises(InputError, match="format is 'csv'"):
         healing.sink(tmp_path, "x > 0", name="refused", format="csv")
+    with pytest.raises(InputError, match="partition is 'day'; it must be left out"):
+        healing.sink(tmp_path, "x > 0", name="refused", format="delta", partition="day")
     with pytest.raises(InputError, match="launch the network with recovery"):
         net.sink(tmp_path, "x > 0", name="refused")
     until(lambda: healing.status().sinks == ())
@@ -176,11 +179,13 @@ def test_what_is_refused_when_a_sink_begins_is_named_and_leaves_nothing(
 
 def test_a_sink_writes_what_it_has_when_its_network_ends(ray_started: None, tmp_path: Path) -> None:
     with rv.Network.launch(rv.ClusterTree(1, 1), name="ends", recovery=PATIENT) as net:
-        sink: FileSink = net.sink(tmp_path, "x > 0", name="last")
+        sink: FileSink = net.sink(tmp_path / "lake", "x > 0", name="last")
+        net.sink(tmp_path / "table", "x > 0", name="table", format="delta")
         net.publisher("bob").publish({"x": 1})
         net.settle()
         made = actor_of(net, "last")
-    assert in_files(tmp_path) == [("bob", 1)]
+    assert in_files(tmp_path / "lake") == [("bob", 1)]
+    assert deltalake.DeltaTable(tmp_path / "table").to_pyarrow_table().column("x").to_pylist() == [1]
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(made.pid.remote(), timeout=PATIENCE_SECONDS)
     with pytest.raises((BrokerUnavailable, rv.ClientError)):
