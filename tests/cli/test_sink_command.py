@@ -42,7 +42,7 @@ def test_a_sink_is_started_as_asked_and_doubts_are_told(rayvous: Run, asked: lis
     how = {
         "name": "files",
         "format": "jsonl",
-        "partition": "hour",
+        "partition": None,
         "roll_seconds": 60.0,
         "roll_events": 1_000_000,
     }
