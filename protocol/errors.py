@@ -111,6 +111,14 @@ class NotGiven(ClientError):
     """A worker of a group settles an event that was not given to it, or was taken from it since."""
 
 
+class NotARequest(InputError):
+    """An event does not say to whom a reply would go."""
+
+
+class RequestTimeout(RayvousError, TimeoutError):
+    """No reply to a request came in time. It may or may not have been carried out."""
+
+
 class SubscriptionTimeout(RayvousError):
     """A subscription was not installed up to the root within the caller's timeout."""
 

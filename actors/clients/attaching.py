@@ -19,6 +19,7 @@ from ...protocol.errors import BrokerUnavailable, ClientError, InputError, Rayvo
 from ...protocol.expiry import checked_ttl
 from ...protocol.ids import BrokerId, ClientId
 from ...recovery.durability.durable_cursor import DeadLetter
+from ...routing.language.questions import FilterLike
 from ..answers import answered
 from ..host.errors import broker_errors
 from ..network.hosts import Hosts
@@ -27,9 +28,11 @@ from .ahead import PlacesAhead
 from .client import Context
 from .durable import DurableSubscriber
 from .nearness import Placement, checked
+from .notification import Notification
 from .process import ClientProcess
 from .publisher import Publisher
 from .reattach import evict, reattached_publisher, reattached_subscriber
+from .requesting import TIMEOUT_SECONDS, Requesting
 from .subscriber import Subscriber
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class Attaching:
         self._inbox_events_max: int | None = None
         self._ahead: dict[str, PlacesAhead] = {}
         self._leaving: list[Subscriber] = []  # their names are freed together
+        self._requesting = Requesting(self.publisher, self.subscriber)
         self._bounded: tuple[Directory, Directory] | None = (
             None  # a directory, and what clients are given of it
         )
@@ -124,6 +128,90 @@ class Attaching:
             subscriber: DurableSubscriber = self._lasting(reattached_subscriber, name, broker, place)
             return subscriber
         return self.subscribers([name], broker=broker, place=place, take_over=take_over)[0]
+
+    def request(
+        self,
+        event: Mapping[str, object],
+        *,
+        reply_where: FilterLike | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        by: Publisher | None = None,
+    ) -> Notification:
+        """Publish a request to whoever subscribes to it, and return the first reply.
+
+        Parameters
+        ----------
+        event
+            What is asked. It is published with two attributes more, `JMSReplyTo` and `JMSCorrelationID`, by which a
+            reply finds its way back, and with the timeout as its time to live.
+        reply_where
+            A selector or another filter that the reply has to match; other replies to this request are dropped.
+        timeout_seconds
+            How long to wait for the reply.
+        by
+            The publisher of the request; None for one that this process has for all its requests. Where publishers
+            advertise, that one has advertised nothing.
+
+        Returns
+        -------
+        Notification
+            The reply.
+
+        Raises
+        ------
+        RequestTimeout
+            If no reply came in time.
+        InputError
+            If an argument is wrong, or the event has one of the two attributes.
+        LimitReached
+            If 10,000 requests of this process wait.
+        BrokerUnavailable
+            If a broker does not accept the request, or the broker of this process's replies is gone.
+        """
+        return self._requesting.request(
+            event, reply_where=reply_where, timeout_seconds=timeout_seconds, by=by
+        )
+
+    async def request_async(
+        self,
+        event: Mapping[str, object],
+        *,
+        reply_where: FilterLike | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        by: Publisher | None = None,
+    ) -> Notification:
+        """Publish a request from a coroutine, and return the first reply; see `request`."""
+        return await self._requesting.request_async(
+            event, reply_where=reply_where, timeout_seconds=timeout_seconds, by=by
+        )
+
+    def reply(
+        self, request: Notification, event: Mapping[str, object], *, by: Publisher | None = None
+    ) -> None:
+        """Publish a reply to a request that a subscriber was notified of; it expires with the request.
+
+        `by` is the publisher, as in `request`.
+
+        Raises
+        ------
+        NotARequest
+            If the notification does not ask for a reply.
+        InputError
+            If the reply says itself where it goes.
+        BrokerUnavailable
+            If a broker does not accept it.
+        """
+        self._requesting.reply(request, event, by=by)
+
+    async def reply_async(
+        self, request: Notification, event: Mapping[str, object], *, by: Publisher | None = None
+    ) -> None:
+        """Publish a reply from a coroutine; see `reply`."""
+        await self._requesting.reply_async(request, event, by=by)
+
+    def dropped_replies(self) -> int:
+        """Return how many replies came to no request of this process that waited: too late, or after another one."""
+        return self._requesting.dropped
 
     def publishers(
         self,

@@ -99,6 +99,11 @@ class Network:
 
     publisher = of("_attached", Attaching.publisher)
     publishers = of("_attached", Attaching.publishers)
+    request = of("_attached", Attaching.request)
+    request_async = of("_attached", Attaching.request_async)
+    reply = of("_attached", Attaching.reply)
+    reply_async = of("_attached", Attaching.reply_async)
+    dropped_replies = of("_attached", Attaching.dropped_replies)
     subscribers = of("_attached", Attaching.subscribers)
     release = of("_attached", Attaching.release)
     dead_letters = of("_attached", Attaching.dead_letters)
