@@ -18,9 +18,9 @@ Rules
 * A worker that stood still gets nothing until it asks for an event.
 * An event whose time to live passes while no worker holds it is done: it is never given. One that a worker holds is
   that worker's until it comes back.
-* The position per publisher passes what is done without a gap; what is done above it is stored beside it. So nothing
-  that was acknowledged is given again by a later process of the group. That process lets the workers say first, for
-  `silent_seconds`, what they hold.
+* The position per publisher passes what is done without a gap; what is done above it is stored beside it, as ranges
+  (`group_taken`). So nothing that was acknowledged is given again by a later process of the group. That process lets
+  the workers say first, for `silent_seconds`, what they hold.
 
 Pure: a host tells this machine what happens, and gives the workers what it returns.
 Source: docs/decisions/0179-consumer-groups.md.
@@ -29,15 +29,16 @@ Source: docs/decisions/0179-consumer-groups.md.
 from __future__ import annotations
 
 import math
-from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
+from typing import Final
 
 from ..protocol.groups import GroupConfig
 from ..protocol.ids import ClientId, EventId
+from .group_taken import Range, Taken
 
 
 @dataclass(slots=True, eq=False)
@@ -85,12 +86,36 @@ class GivenUp:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer to acknowledgements and refusals.
+
+    Attributes
+    ----------
+    foreign
+        Those that were not the worker's (any more).
+    withdrawn
+        What was taken from it with what it refused.
+    stranger
+        Whether the group does not know the worker (any more): nothing was recorded, and the worker asks again once it
+        has said what it holds.
+    """
+
+    foreign: tuple[EventId, ...] = ()
+    withdrawn: tuple[EventId, ...] = ()
+    stranger: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GroupProgress:
     """What outlives a process of a group, as in `GroupMachine`."""
 
     position: dict[ClientId, int]
-    done: dict[ClientId, list[int]]
+    done: dict[ClientId, list[Range]]
     tries: dict[EventId, int]
+
+
+DONE_MAX: Final = 10_000
+"""How many acknowledgements are known by their worker, which may repeat them."""
 
 
 class GroupMachine:
@@ -102,7 +127,7 @@ class GroupMachine:
         Its limits.
     position, done
         What an earlier process has stored: per publisher the last number that is done with all before it, and the
-        numbers above it that are done.
+        ranges above it that are done.
     tries
         How often events were given that are not done, as far as it was stored.
     opens_at
@@ -120,7 +145,7 @@ class GroupMachine:
         self,
         config: GroupConfig,
         position: Mapping[ClientId, int] | None = None,
-        done: Mapping[ClientId, Collection[int]] | None = None,
+        done: Mapping[ClientId, Collection[Range]] | None = None,
         tries: Mapping[EventId, int] | None = None,
         opens_at: float = -math.inf,
     ) -> None:
@@ -128,16 +153,12 @@ class GroupMachine:
         self.given_up: deque[GivenUp] = deque()
         self._config = config
         self._opens_at = opens_at
-        self._done: dict[ClientId, set[int]] = {name: set(some) for name, some in (done or {}).items()}
+        self._taken = {name: Taken(self.position.get(name, 0), some) for name, some in (done or {}).items()}
         self._tries = dict(tries or {})
-        # What an earlier process has stored, in order, until the position has passed it: it may never come again.
-        self._known = {
-            name: deque(
-                sorted({*self._done.get(name, ()), *(number for of, number in self._tries if of == name)})
-            )
-            for name in dict.fromkeys([*self._done, *(name for name, _ in self._tries)])
-        }
-        self._open: dict[ClientId, deque[int]] = {}  # taken, above the position, in order
+        # What an earlier process has given, in order, until the position has passed it: it may never come again.
+        self._known: dict[ClientId, deque[int]] = {}
+        for name, number in sorted(self._tries):
+            self._known.setdefault(name, deque()).append(number)
         self._line_of: dict[EventId, _Line] = {}  # of every event that is not done
         self._keyed: dict[Hashable, _Line] = {}
         self._key_of: dict[_Line, Hashable] = {}
@@ -147,6 +168,7 @@ class GroupMachine:
         self._ready: OrderedDict[_Line, None] = OrderedDict()
         self._later: list[tuple[float, int, _Line]] = []
         self._turn = count()
+        self._done_by: dict[EventId, str] = {}  # the last ones
         self._suspects: set[EventId] = set()
         self._until: dict[EventId, float] = {}  # when those expire that are not done
         self._expiring: list[tuple[float, EventId]] = []  # those of them that wait, and some that do not
@@ -168,12 +190,7 @@ class GroupMachine:
         event = publisher, sequence
         if sequence <= self.position.get(publisher, 0) or event in self._line_of or event in self._dying:
             return False
-        waiting = self._open.setdefault(publisher, deque())
-        if not waiting or waiting[-1] < sequence:
-            waiting.append(sequence)
-        elif sequence not in waiting:
-            insort(waiting, sequence)
-        if sequence in self._done.get(publisher, ()):
+        if not self._of(publisher).take(sequence):
             self._advance(publisher)
             return False
         line = _Line() if key is None else self._keyed.get(key)
@@ -215,6 +232,12 @@ class GroupMachine:
             self._finish(event)
         return gone
 
+    def _of(self, publisher: ClientId) -> Taken:
+        taken = self._taken.get(publisher)
+        if taken is None:
+            taken = self._taken[publisher] = Taken(self.position.get(publisher, 0))
+        return taken
+
     def _offer(self, line: _Line, *, first: bool = False) -> None:
         """Put a line in which something waits where it is found."""
         if not line.waiting:
@@ -243,7 +266,7 @@ class GroupMachine:
     @property
     def outstanding(self) -> int:
         """How many events were taken that the position has not passed."""
-        return sum(map(len, self._open.values()))
+        return sum(map(len, self._taken.values()))
 
     @property
     def waiting(self) -> int:
@@ -253,7 +276,17 @@ class GroupMachine:
     def is_done(self, event: EventId) -> bool:
         """Return whether an event was acknowledged, or is a dead letter."""
         publisher, sequence = event
-        return sequence <= self.position.get(publisher, 0) or sequence in self._done.get(publisher, ())
+        taken = self._taken.get(publisher)
+        return sequence <= self.position.get(publisher, 0) or (taken is not None and taken.is_done(sequence))
+
+    def knows(self, name: str) -> bool:
+        """Return whether a worker is one of the group."""
+        return name in self._workers
+
+    @property
+    def crew(self) -> int:
+        """How many workers there are."""
+        return len(self._workers)
 
     @property
     def workers(self) -> dict[str, int]:
@@ -371,6 +404,41 @@ class GroupMachine:
     def holds(self, name: str, event: EventId) -> bool:
         """Return whether a worker holds an event."""
         return self._holder.get(event) == name
+
+    def settle(
+        self,
+        name: str,
+        acknowledged: Iterable[EventId],
+        refused: Iterable[tuple[EventId, float]],
+        now: float,
+    ) -> tuple[Settled, list[EventId]]:
+        """Record what a worker is done with, and what it refuses, with a delay; also return what is done now.
+
+        A call may be repeated, also with a later process of the group: what is done by its worker is not foreign.
+        """
+        if name not in self._workers:
+            return Settled(stranger=True), []
+        foreign, withdrawn, done = list[EventId](), list[EventId](), list[EventId]()
+        for event in acknowledged:
+            if self.acknowledge(name, event, now):
+                done.append(event)
+                self._done_by[event] = name
+            elif self._done_by.get(event) != name and not (self._is_later and self.is_done(event)):
+                foreign.append(event)
+        while len(self._done_by) > DONE_MAX:
+            del self._done_by[next(iter(self._done_by))]
+        for event, seconds in refused:
+            taken = self.refuse(name, event, now, seconds)
+            if taken is None:
+                foreign.append(event)
+            else:
+                withdrawn += taken
+        return Settled(tuple(foreign), tuple(withdrawn)), done
+
+    @property
+    def _is_later(self) -> bool:
+        """Whether an earlier process of the group has died, whose acknowledgements may be repeated."""
+        return self._opens_at > -math.inf
 
     def acknowledge(self, name: str, event: EventId, now: float) -> bool:
         """Record that a worker is done with an event; return False if the event is not its own (any more)."""
@@ -511,30 +579,27 @@ class GroupMachine:
         self._until.pop(event, None)
         self._suspects.discard(event)
         if sequence > self.position.get(publisher, 0):
-            self._done.setdefault(publisher, set()).add(sequence)
+            self._of(publisher).finish(sequence)
             self._advance(publisher)
 
     def _advance(self, publisher: ClientId) -> None:
-        waiting, done = self._open.get(publisher), self._done[publisher]
-        while waiting and waiting[0] in done:
-            self.position[publisher] = waiting.popleft()
-            done.discard(self.position[publisher])
-        if waiting is not None and not waiting:
-            del self._open[publisher]
-        known, position = self._known.get(publisher), self.position.get(publisher, 0)
-        while known and known[0] <= position:
-            done.discard(known[0])
+        """Take over the position of a publisher, and forget what it has passed."""
+        taken = self._taken[publisher]
+        if taken.position:
+            self.position[publisher] = taken.position
+        known = self._known.get(publisher)
+        while known and known[0] <= taken.position:
             if (publisher, known[0]) not in self._holder:
                 self._tries.pop((publisher, known[0]), None)
             known.popleft()
         if known is not None and not known:
             del self._known[publisher]
-        if not done:
-            del self._done[publisher]
+        if not taken and not taken.done:
+            del self._taken[publisher]
 
     def progress(self) -> GroupProgress:
         """Return what a later process of the group has to know."""
-        done = {name: sorted(some) for name, some in self._done.items()}
+        done = {name: found for name, taken in self._taken.items() if (found := taken.done)}
         return GroupProgress(dict(self.position), done, dict(self._tries))
 
     def check(self) -> None:

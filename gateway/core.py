@@ -27,7 +27,7 @@ from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
 from ..protocol.expiry import checked_ttl, with_ttl
 from ..protocol.gateways import ANONYMOUS, GatewayLimits
-from ..protocol.groups import GroupConfig
+from ..protocol.groups import GroupConfig, subscriber_of
 from ..routing.filters.filter import Filter
 from ..routing.language.questions import doubts_to_tell
 from .access import Access, is_quick, wanted_filter
@@ -447,7 +447,7 @@ class Session:
         if after:
             seal.marks_of(after)  # validate before attaching anything
         async with of.turn:
-            of.check_room(durable)
+            of.check_room(name)
             if (there := gateway._open.get(name)) is not None:
                 await there.close(f"{durable!r} was opened again elsewhere")
             feed = await gateway.upstream.feed(self.principal, durable)
@@ -469,7 +469,7 @@ class Session:
             except BaseException:
                 await (feed.end() if fresh else feed.close())  # leave no name behind that was never open
                 raise
-            of.durables.add(durable)
+            of.durables.add(name)
             gateway._open[name] = stream
             return stream
 
@@ -477,7 +477,7 @@ class Session:
         gateway, of = self._gateway, self._of
         config = GroupConfig.of(f"{self.principal}/{durable}", group)
         async with of.turn:
-            of.check_room(durable)
+            of.check_room(subscriber_of(config.name))
             feed = await gateway.upstream.worker(config)
             try:
                 filter = of.rights.admit_again(durable, feed.filters, allowed)
@@ -490,7 +490,7 @@ class Session:
             except BaseException:
                 await feed.close()
                 raise
-            of.durables.add(durable)
+            of.durables.add(subscriber_of(config.name))
             gateway._workers.setdefault(config.name, {})[stream] = None
             return stream
 
@@ -580,7 +580,7 @@ class Session:
                 await feed.end()
                 if not known:
                     raise InputError(f"durable {durable!r}: there is no such name")
-            of.durables.discard(durable)
+            of.durables.discard(subscriber_of(name) if group else name)
 
     # Closing.
 

@@ -72,9 +72,14 @@ class DurableStatus:
     selectors: tuple[str, ...] = ()
 
 
+def behind(seconds: float, events: int, name: ClientId) -> tuple[float, int, ClientId]:
+    """Return the key by which durable subscribers are ordered: whose events have waited longest come first."""
+    return -seconds, -events, name
+
+
 def by_backlog(durables: Iterable[DurableStatus]) -> list[DurableStatus]:
-    """Return them in order: those first whose events have waited longest, then by name."""
-    return sorted(durables, key=lambda one: (-one.seconds, -one.events, one.name))
+    """Return them in that order."""
+    return sorted(durables, key=lambda one: behind(one.seconds, one.events, one.name))
 
 
 def furthest_behind(durables: Iterable[DurableStatus]) -> tuple[DurableStatus, ...]:

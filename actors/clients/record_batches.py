@@ -45,7 +45,9 @@ SEQUENCE: Final = "_sequence"
 PUBLISHED_AT: Final = "_published_at"
 FORM_COLUMN: Final = "_form"
 MORE: Final = "_more"
-OWN: Final = (PUBLISHER, SEQUENCE, PUBLISHED_AT, FORM_COLUMN, MORE)
+DELIVERIES: Final = "_deliveries"
+"""Of a worker of a group, and last: how often each event was given, with this time."""
+OWN: Final = (PUBLISHER, SEQUENCE, PUBLISHED_AT, FORM_COLUMN, MORE, DELIVERIES)
 """The columns that are no attributes. An attribute of such a name has a column under another one."""
 COLUMNS_MAX: Final = 1_024
 """How many columns of attributes a layout has."""
@@ -240,11 +242,6 @@ class Layout:
     def _forms(self, batch: EventBatch) -> pa.Array:
         form = batch.columns.get(FORMS)
         return self._array(Kind.STRING, () if form is None else (form,), len(batch))
-
-
-def record_batch(batch: EventBatch, layout: Layout | None = None) -> pa.RecordBatch:
-    """Return events as a `pyarrow.RecordBatch`, in a layout of their own if none is given."""
-    return (Layout() if layout is None else layout).record_batch(batch)
 
 
 def _count(column: Column) -> int:

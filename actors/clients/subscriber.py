@@ -48,11 +48,13 @@ from .client import Client, Context, Place
 from .distributing import read_payload
 from .inbox import Arrival, Inbox
 from .notification import Notification, for_people
-from .record_batches import record_batch
+from .record_batches import Layout
 from .waits import Behind, Given, carried_out, in_thread
 
 ROWS_MAX: Final = 65_536
 """How many events a record batch is filled up to, if so many wait."""
+BATCH_BYTES_MAX: Final = 64 << 20
+"""A record batch of so many bytes is filled no further."""
 
 
 class Subscriber(Client):
@@ -469,15 +471,16 @@ class Subscriber(Client):
         """Iterate over events as `pyarrow.RecordBatch`, a row each: whatever has arrived by then, at least one.
 
         The columns `_publisher`, `_sequence` and `_published_at` come first; then one for each attribute
-        (:mod:`rayvous.actors.clients.record_batches` has the rules). A durable subscriber acknowledges a batch with
-        `acknowledge()`.
+        (:mod:`rayvous.actors.clients.record_batches` has the rules). The schema of one iteration only widens: each
+        batch has the columns of all before it, and each earlier one can be cast to a later schema. A durable subscriber
+        acknowledges a batch with `acknowledge()`.
 
         Parameters
         ----------
         timeout_seconds
             As for `notifications`, whose errors this has, too: after the events that came before them.
         rows_max
-            Nothing more is added to a batch of so many rows.
+            Nothing more is added to a batch of so many rows, or of 64 MiB.
 
         Raises
         ------
@@ -487,7 +490,7 @@ class Subscriber(Client):
         require_same_process()
         checks.whole_number("rows_max", rows_max, 1)
         wait = checks.optional_seconds("timeout_seconds", timeout_seconds)
-        return map(record_batch, self._together(wait, rows_max))
+        return map(Layout().record_batch, self._together(wait, rows_max))
 
     def _together(self, timeout_seconds: float | None, rows_max: int) -> Iterator[EventBatch]:
         for first in self._arrivals(timeout_seconds):
@@ -495,19 +498,23 @@ class Subscriber(Client):
 
     def _with_what_waits(self, first: Arrival, rows_max: int) -> EventBatch:
         """Return the events of an arrival and of those that wait behind it; an error behind them is next."""
-        found, rows = [first.batch.take(first.rows)], len(first.rows)
-        while rows < rows_max and (more := self._inbox.take_queued()) is not None:
+        found = [first.batch.take(first.rows)]
+        rows, nbytes = len(first.rows), found[0].nbytes
+        while (
+            rows < rows_max and nbytes < BATCH_BYTES_MAX and (more := self._inbox.take_queued()) is not None
+        ):
             self._hand_out_all(more)
             found.append(more.batch.take(more.rows))
-            rows += len(more.rows)
+            rows, nbytes = rows + len(more.rows), nbytes + found[-1].nbytes
         return concat(found)
 
     async def batches_async(self, *, rows_max: int = ROWS_MAX) -> AsyncIterator[RecordBatch]:
         """Iterate over events as `pyarrow.RecordBatch` from a coroutine; see `batches`."""
         checks.whole_number("rows_max", rows_max, 1)
+        layout = Layout()
         while (first := await self._inbox.wait_async()) is not None:
             self._hand_out_all(first)
-            yield record_batch(self._with_what_waits(first, rows_max))
+            yield layout.record_batch(self._with_what_waits(first, rows_max))
 
     def arrivals(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
         """Iterate over arrivals as the network delivers them: `batch`, the `rows` of it that count, `received_at`.

@@ -8,7 +8,8 @@ Rules
 * What makes events dead letters has a task of its own: nothing else waits for a broker that does not answer.
 * It takes at most `WINDOW_MAX` events above its position, and none while it has `WINDOW_BYTES_MAX` of them. The broker
   retains the others, within its bounds.
-* Ray restarts it when it dies. It then finds what is done beside its position, and workers say what they hold.
+* Ray restarts it when it dies. It then begins by itself: it finds what is done beside its position, and workers say
+  what they hold.
 * It ends when its network has ended, when another process has its name, and with the raylet of its node
   (docs/decisions/0102-a-host-ends-with-its-raylet.md).
 """
@@ -17,16 +18,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections.abc import Hashable, Sequence
-from math import ceil
 from typing import Any, Final, Literal, cast
 
 import numpy as np
 import ray
 
-from ...clients.group import Given, GroupMachine
+from ...clients.group import Given, GroupMachine, Settled
 from ...protocol.batch import EventBatch, concat
 from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, RayvousError
 from ...protocol.expiry import deadline
@@ -38,7 +39,7 @@ from ..clients.durable import DurableSubscriber
 from ..host.ending import end_with_raylet
 from ..network.lasting_actors import end_for_good, has_ended
 from ..network.network import Network, clients_of
-from .messages import POLL_SECONDS, Portion, Settled
+from .messages import POLL_SECONDS, Portion
 
 WINDOW_MAX: Final = 10_000
 WINDOW_BYTES_MAX: Final = 64 << 20
@@ -79,9 +80,10 @@ class GroupActor:
         self._writing = asyncio.Lock()
         self._subscribing = asyncio.Lock()
         self._changes = self._written = 0
-        self._done_by: dict[EventId, str] = {}  # the last ones, whose acknowledgement may be repeated
         self._over = ""
         self._tasks: list[asyncio.Task[None]] = []
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._go_on()))
 
     # What is asked of it.
 
@@ -141,11 +143,11 @@ class GroupActor:
         await self.ready()
         loop = asyncio.get_running_loop()
         until = loop.time() + min(POLL_SECONDS, self._config.silent_seconds / SIGNS)
-        if joined and worker not in self._machine.workers:
+        if joined and not self._machine.knows(worker):
             return Portion(stranger=True)
         self._machine.hear(worker, time.monotonic(), asks=asks)
         while not self._over:
-            if worker not in self._machine.workers:  # it has left, or was taken for dead
+            if not self._machine.knows(worker):  # it has left, or was taken for dead
                 return Portion()
             self._expire()
             withdrawn = self._machine.withdraw(worker)
@@ -180,28 +182,16 @@ class GroupActor:
             worker may say it again.
         """
         await self.ready()
-        now, machine = time.monotonic(), self._machine
-        if worker not in machine.workers:
-            return Settled(stranger=True)
-        foreign = list[EventId]()
-        for event in acknowledged:
-            if machine.acknowledge(worker, event, now):
-                self._changes += 1
-                self._note_done(event, worker)
-            elif self._done_by.get(event) != worker and not (self._restarted and machine.is_done(event)):
-                foreign.append(event)  # others are done: this call is repeated
-        withdrawn = list[EventId]()
-        for event, seconds in refused:
-            taken = machine.refuse(worker, event, now, seconds)
-            if taken is None:
-                foreign.append(event)
-                continue
-            self._changes += 1
-            withdrawn += taken
+        settled, done = self._machine.settle(worker, acknowledged, refused, time.monotonic())
+        if settled.stranger:
+            return settled
+        self._changes += bool(done or settled.withdrawn)
+        for event in done:
+            self._let_go(event)
         self._come()
-        if len(foreign) < len(acknowledged) + len(refused):
+        if len(settled.foreign) < len(acknowledged) + len(refused):
             await self._store()
-        return Settled(tuple(foreign), tuple(withdrawn))
+        return settled
 
     async def leave(self, worker: str) -> None:
         """Let a worker go: others get what it holds."""
@@ -240,15 +230,25 @@ class GroupActor:
         except BaseException:
             self._beginning = None  # the next call tries again
             raise
-        self._restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        restarted = ray.get_runtime_context().was_current_actor_reconstructed
         found: Any = self._subscriber.found_beside
         beside = found or {"done": {}, "tries": {}}
         tries = {(name, number): n for name, some in beside["tries"].items() for number, n in some.items()}
-        opens_at = time.monotonic() + self._config.silent_seconds if self._restarted else 0.0
+        opens_at = time.monotonic() + self._config.silent_seconds if restarted else -math.inf
         self._machine = GroupMachine(self._config, self._subscriber.position, beside["done"], tries, opens_at)
         self._subscriber.listen(self._come)
-        self._tasks = [loop.create_task(self._run()), loop.create_task(self._tidy())]
+        self._tasks += [loop.create_task(self._run()), loop.create_task(self._tidy())]
         self._come()
+
+    async def _go_on(self) -> None:
+        """Begin after a restart, although no worker may be left that asks for it: its broker waits, and may be gone."""
+        while self._beginning is None:
+            try:
+                await self.ready()
+            except Exception as error:
+                known = isinstance(error, RayvousError)
+                _LOG.warning("group %s begins again: %s", self._config.name, error, exc_info=not known)
+                await asyncio.sleep(AGAIN_SECONDS)
 
     def _subscribe_durably(self) -> DurableSubscriber:
         found = clients_of(self._attached).subscriber(subscriber_of(self._config.name), durable=True)
@@ -304,12 +304,6 @@ class GroupActor:
             self._changes += 1
             self._let_go(event)
 
-    def _note_done(self, event: EventId, worker: str) -> None:
-        self._let_go(event)
-        self._done_by[event] = worker
-        if len(self._done_by) > WINDOW_MAX:
-            del self._done_by[next(iter(self._done_by))]
-
     def _come(self) -> None:
         """Take in what has arrived; called on the loop when there is something, and at the end."""
         try:
@@ -347,7 +341,7 @@ class GroupActor:
     def _share(self) -> int:
         """Return how many events a worker gets at once: its share of what waits."""
         machine = self._machine
-        return max(1, ceil(machine.waiting / max(1, len(machine.workers))))
+        return max(1, math.ceil(machine.waiting / max(1, machine.crew)))
 
     def _portion(self, given: Sequence[Given], withdrawn: Sequence[EventId]) -> Portion:
         found = [self._events[each.publisher, each.sequence] for each in given]

@@ -33,22 +33,3 @@ class Portion:
     withdrawn: tuple[EventId, ...] = ()
     stranger: bool = False
     over: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The answer to acknowledgements and refusals.
-
-    Attributes
-    ----------
-    foreign
-        Those that were not the worker's (any more).
-    withdrawn
-        What was taken from it with what it refused.
-    stranger
-        As in `Portion`: nothing was recorded, and the worker asks again once it has said what it holds.
-    """
-
-    foreign: tuple[EventId, ...] = ()
-    withdrawn: tuple[EventId, ...] = ()
-    stranger: bool = False

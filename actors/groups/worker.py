@@ -6,11 +6,10 @@ Rules
   (`unacknowledged_max`), so what it has fetched and its program has not read is, too.
 * An acknowledgement returns when it is stored. What was not the worker's (any more) is an error: the event was not
   given to it, or was given to another worker since.
-* The answers to a poll and to a refusal may cross: an event that was refused may have come again before the refusal has
-  returned. So each copy of an event that comes has a number, and an answer takes only copies that were here when it was
-  asked for.
 * When the actor has been restarted, or has taken this worker for dead, the worker says what it holds. What is not its
   own any more it drops, if its program has not read it yet.
+
+What it holds stands in `clients.group_worker`.
 """
 
 from __future__ import annotations
@@ -18,21 +17,24 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import groupby
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import numpy as np
+import pyarrow as pa
 import ray
+from pyarrow import RecordBatch
 from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
+from ...clients.group import Settled
+from ...clients.group_worker import WorkerMachine
 from ...protocol import checks
-from ...protocol.batch import EventBatch, Rows
+from ...protocol.batch import EventBatch, Rows, concat
 from ...protocol.errors import BrokerUnavailable, ClientError, GroupEnded, NotGiven
 from ...protocol.expiry import deadline
 from ...protocol.groups import GroupConfig
@@ -40,8 +42,10 @@ from ...protocol.ids import EventId
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..clients.notification import Notification, for_people
+from ..clients.record_batches import DELIVERIES, Layout
+from ..clients.subscriber import ROWS_MAX
 from ..host.errors import broker_errors
-from .messages import POLL_SECONDS, Portion, Settled
+from .messages import POLL_SECONDS, Portion
 
 CALL_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 1.0
@@ -74,10 +78,7 @@ class GroupWorker:
     def __init__(self, config: GroupConfig, actor: ActorHandle, left: Callable[[GroupWorker], None]) -> None:
         self.name, self.worker = config.name, uuid4().hex[:12]
         self._actor, self._left = actor, left
-        self._held: dict[EventId, int] = {}  # given and not settled, in order, with the number of the copy
-        self._copies = count()
-        self._handed: set[EventId] = set()  # those of them that the program has read
-        self._unread: deque[_Unread] = deque()
+        self._machine = WorkerMachine[_Unread]()
         self._more: Callable[[], None] = lambda: None  # called when something has come
         self._listens = False
         self._lost: list[EventId] = []  # what was taken from a program that listens, and was not told of
@@ -132,33 +133,60 @@ class GroupWorker:
         GroupEnded
             If the group has ended, or another process has its name.
         """
-        return self._notes(checks.optional_seconds("timeout_seconds", timeout_seconds))
+        return self._each(_note, 1, checks.optional_seconds("timeout_seconds", timeout_seconds))
 
-    def _notes(self, timeout_seconds: float | None) -> Iterator[Notification]:
-        while (note := self._next(timeout_seconds)) is not None:
-            yield note
+    def batches(
+        self, timeout_seconds: float | None = None, *, rows_max: int = ROWS_MAX
+    ) -> Iterator[RecordBatch]:
+        """Iterate over the events that this worker gets as `pyarrow.RecordBatch`, as :meth:`Subscriber.batches` does.
 
-    def _next(self, timeout_seconds: float | None) -> Notification | None:
-        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while (note := self._come(end)) is not None and note.expired:
-            self._give_back(note)
-        return note
+        A batch has what is unread, `unacknowledged_max` events at most. Its last column, `_deliveries`, says how often
+        each was given. `acknowledge()` acknowledges what was handed out.
 
-    def _give_back(self, note: Notification) -> None:
-        """Give an event back that is past its time to live: the group lets go of it."""
-        with suppress(NotGiven, BrokerUnavailable):  # it is overdue some time, too
-            self._settle((), [((note.publisher, note.sequence), 0.0)])
+        Parameters
+        ----------
+        timeout_seconds
+            As for `notifications`, whose errors this has, too.
+        rows_max
+            A batch has at most so many rows.
 
-    def _come(self, end: float | None) -> Notification | None:
-        """Return the next event, or None at the end, on the monotonic clock."""
-        with self._changed:
-            while not self._unread:
-                left = None if end is None else end - time.monotonic()
-                if self._is_over() or (left is not None and left <= 0):
-                    return None
-                with self._wait():
-                    self._changed.wait(left)
-            return self._hand_out()
+        Raises
+        ------
+        InputError
+            If an argument is wrong; raised by the call, not by the first iteration.
+        """
+        checks.whole_number("rows_max", rows_max, 1)
+        wait = checks.optional_seconds("timeout_seconds", timeout_seconds)
+        return self._each(_columns(), rows_max, wait)
+
+    def batches_async(self, *, rows_max: int = ROWS_MAX) -> AsyncIterator[RecordBatch]:
+        """Iterate over events as `pyarrow.RecordBatch` from a coroutine; see `batches`."""
+        return self._each_async(_columns(), checks.whole_number("rows_max", rows_max, 1))
+
+    def _each(
+        self, made: Callable[[list[_Unread]], T], most: int, timeout_seconds: float | None
+    ) -> Iterator[T]:
+        """Iterate over what is `made` of so many events at most that are unread."""
+        end = _end_of(timeout_seconds)
+        while True:
+            with self._changed:
+                while self._machine.next is None:
+                    left = None if end is None else end - time.monotonic()
+                    if self._is_over() or (left is not None and left <= 0):
+                        return
+                    with self._wait():
+                        self._changed.wait(left)
+                taken, late = self._hand_out(most)
+            self._give_back(late)
+            if taken:
+                yield made(taken)
+                end = _end_of(timeout_seconds)
+
+    def _give_back(self, late: list[EventId]) -> None:
+        """Give events back that are past their time to live: the group lets go of them."""
+        with suppress(NotGiven, BrokerUnavailable):  # they are overdue some time, too
+            if late:
+                self._settle((), [(event, 0.0) for event in late])
 
     def _is_over(self) -> bool:
         """Return whether the worker has left, where nothing has come; otherwise its program asks in vain."""
@@ -175,13 +203,17 @@ class GroupWorker:
         finally:
             self._waiting -= 1
 
-    def _hand_out(self) -> Notification:
-        one = self._unread.popleft()
-        self._handed.add(one.event)
-        published_at = float(one.batch.published_at[one.row])
-        (shown,) = one.batch.take(np.array([one.row])).documents(for_people)
-        until = deadline(one.batch, one.row)
-        return Notification(shown, *one.event, published_at, one.received_at, one.deliveries, until)
+    def _hand_out(self, most: int) -> tuple[list[_Unread], list[EventId]]:
+        """Hand out what is unread, at most so many events; return it, and what is past its time to live."""
+        taken, late, now = list[_Unread](), list[EventId](), time.time()
+        while self._machine.next is not None and len(taken) < most:
+            one = self._machine.hand_out()
+            until = deadline(one.batch, one.row)
+            if until is not None and now > until:
+                late.append(one.event)
+            else:
+                taken.append(one)
+        return taken, late
 
     def listen(self, more: Callable[[], None]) -> None:
         """Call `more` in some thread when something has come or was taken away, and at the end."""
@@ -202,16 +234,16 @@ class GroupWorker:
         """
         with self._changed:
             lost, self._lost = self._lost, []
-            if not self._unread:
+            first = self._machine.next
+            if first is None:
                 if lost:
                     return None, None, [], lost
                 if self._error is not None:
                     raise self._error
                 return None
-            batch, taken = self._unread[0].batch, list[_Unread]()
-            while self._unread and self._unread[0].batch is batch:
-                taken.append(self._unread.popleft())
-            self._handed.update(one.event for one in taken)
+            batch, taken = first.batch, list[_Unread]()
+            while (one := self._machine.next) is not None and one.batch is batch:
+                taken.append(self._machine.hand_out())
         return batch, np.array([one.row for one in taken]), [one.deliveries for one in taken], lost
 
     def ask(self) -> None:
@@ -222,7 +254,10 @@ class GroupWorker:
         """Acknowledge and refuse events by their identities; see `ack` and `nack`."""
         self._settle(acknowledged, refused)
 
-    async def __aiter__(self) -> AsyncIterator[Notification]:
+    def __aiter__(self) -> AsyncIterator[Notification]:
+        return self._each_async(_note, 1)
+
+    async def _each_async(self, made: Callable[[list[_Unread]], T], most: int) -> AsyncIterator[T]:
         loop, come = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -235,14 +270,15 @@ class GroupWorker:
             while True:
                 come.clear()
                 with self._changed:
-                    note = self._hand_out() if self._unread else None
-                    if note is None and self._is_over():
+                    found = None if self._machine.next is None else self._hand_out(most)
+                    if found is None and self._is_over():
                         return
-                if note is not None and note.expired:
-                    await asyncio.to_thread(self._give_back, note)
-                    continue
-                if note is not None:
-                    yield note
+                if found is not None:
+                    taken, late = found
+                    if late:
+                        await asyncio.to_thread(self._give_back, late)
+                    if taken:
+                        yield made(taken)
                     continue
                 with self._wait():
                     await come.wait()
@@ -301,16 +337,7 @@ class GroupWorker:
         """
         checks.optional("note", note, Notification, "a Notification")
         with self._changed:
-            if note is None:
-                meant = [event for event in self._held if event in self._handed]
-            else:
-                last = note.publisher, note.sequence
-                meant = [
-                    event
-                    for event in self._held
-                    if event in self._handed and event[0] == last[0] and event[1] < last[1]
-                ]
-                meant.append(last)
+            meant = self._machine.handed(None if note is None else (note.publisher, note.sequence))
         if meant:
             self._settle(meant, ())
 
@@ -318,7 +345,8 @@ class GroupWorker:
         if self._closed:
             raise ClientError(f"{self} is closed")
         while True:
-            had = dict(self._held)
+            with self._changed:
+                had = self._machine.held
             settled: Settled = self._ask(
                 lambda: self._actor.settle.remote(self.worker, acknowledged, refused)
             )
@@ -340,7 +368,7 @@ class GroupWorker:
         with self._changed:
             if self._closed:
                 return
-            had, self._unclaimed = dict(self._held), True
+            had, self._unclaimed = self._machine.held, True
             call = self._actor.claim.remote(self.worker, list(had))
         self._drop(self._ask(lambda: call), had)
         self._unclaimed = False
@@ -348,13 +376,7 @@ class GroupWorker:
     def _drop(self, events: Iterable[EventId], had: Mapping[EventId, int] | None = None) -> None:
         """Forget events that this worker holds no more: of copies only those that it `had`, if that is given."""
         with self._changed:
-            known = self._held if had is None else had
-            gone = {event for event in events if event in known and self._held.get(event) == known[event]}
-            for event in gone:
-                self._held.pop(event, None)
-                self._handed.discard(event)
-            if any(one.event in gone for one in self._unread):
-                self._unread = deque(one for one in self._unread if one.event not in gone)
+            self._machine.drop(events, had)
 
     # Leaving.
 
@@ -446,8 +468,7 @@ class GroupWorker:
             for row, deliveries in enumerate(answer.deliveries):
                 assert answer.batch is not None
                 one = _Unread(answer.batch, row, answer.batch.identity(row), deliveries, now)
-                self._held[one.event] = next(self._copies)
-                self._unread.append(one)
+                self._machine.come(one.event, one)
             self._notify()
         self._more()
 
@@ -460,3 +481,30 @@ class GroupWorker:
 
     def __repr__(self) -> str:
         return f"GroupWorker({self.name!r}, worker={self.worker!r})"
+
+
+def _end_of(timeout_seconds: float | None) -> float | None:
+    """Return when a wait ends that begins now, on the monotonic clock."""
+    return None if timeout_seconds is None else time.monotonic() + timeout_seconds
+
+
+def _note(taken: list[_Unread]) -> Notification:
+    """Return the notification of the one event that was taken."""
+    (one,) = taken
+    published_at = float(one.batch.published_at[one.row])
+    (shown,) = one.batch.take(np.array([one.row])).documents(for_people)
+    until = deadline(one.batch, one.row)
+    return Notification(shown, *one.event, published_at, one.received_at, one.deliveries, until)
+
+
+def _columns() -> Callable[[list[_Unread]], RecordBatch]:
+    """Return what makes record batches, in a schema that only widens."""
+    layout = Layout()
+
+    def made(taken: list[_Unread]) -> RecordBatch:
+        runs = [list(run) for _, run in groupby(taken, lambda one: id(one.batch))]
+        parts = [run[0].batch.take(np.array([one.row for one in run])) for run in runs]
+        deliveries = pa.array([one.deliveries for one in taken], pa.int64())
+        return layout.record_batch(concat(parts)).append_column(DELIVERIES, deliveries)
+
+    return made

@@ -14,7 +14,7 @@ from ...broker import books_of as seen_books
 from ...broker.books import SeenBooks
 from ...broker.routes import SeenRoutes
 from ...protocol.configs import Position
-from ...protocol.durables import DurableStatus, furthest_behind
+from ...protocol.durables import SHOWN_MAX, DurableStatus, furthest_behind
 from ...protocol.expiry import PAST_TTL
 from ...protocol.ids import GROUP, BrokerLink, ClientId
 from ...protocol.queries import (
@@ -76,7 +76,12 @@ def look_at(hosted: HostedBroker, links: Mapping[str, int]) -> Look:
     sizes, latencies = {**sizes_of(hosted), **links}, hosted.latencies.counts(time.time())
     seconds = 0.0 if hosted.commits is None else hosted.commits.seconds
     return Look(
-        sizes, sent, latencies, books_of(hosted.broker), seconds, furthest_behind(durables_of(hosted))
+        sizes,
+        sent,
+        latencies,
+        books_of(hosted.broker),
+        seconds,
+        furthest_behind(durables_of(hosted, SHOWN_MAX)),
     )
 
 
@@ -150,11 +155,11 @@ def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoA
             return broker.ask(AnswersOf(client))
 
 
-def durables_of(hosted: HostedBroker) -> list[DurableStatus]:
-    """Return the durable subscribers of a broker."""
+def durables_of(hosted: HostedBroker, most: int | None = None) -> list[DurableStatus]:
+    """Return the durable subscribers of a broker, or at most so many that are furthest behind."""
     now, broker = time.monotonic(), hosted.broker.position.broker
     found = []
-    for each in hosted.broker.ask(Backlogs()):
+    for each in hosted.broker.ask(Backlogs(most)):
         owner = hosted.owners.get(each.name)
         attached = owner is not None and not owner.gone(now)
         if owner is None:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any, Protocol
 
 import ray
 from ray import ObjectRef
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
+from ...protocol.errors import InputError
 from .directory import NAMESPACE, Directory, kind_of, rendezvous_name
 from .remains import parts_of
+
+
+class Named(Protocol):
+    """The configuration of what runs under a name."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    def beside(self, other: Any) -> str: ...  # noqa: D102
 
 
 def actors_of(network: str, kind: str) -> dict[str, ActorHandle]:
@@ -22,6 +32,26 @@ def actors_of(network: str, kind: str) -> dict[str, ActorHandle]:
             with suppress(ValueError):  # it has ended meanwhile
                 found[name] = ray.get_actor(name, namespace=NAMESPACE)
     return found
+
+
+def running(network: str, kind: str, title: str) -> ActorHandle | None:
+    """Return the actor of a network that is of a kind and has this name; None if it does not run."""
+    return actors_of(network, kind).get(title)
+
+
+def require_same(network: str, kind: str, wanted: Named, known: Named, ending: str) -> None:
+    """Require that what runs under a name is what is wanted, and not another one of its kind.
+
+    Raises
+    ------
+    InputError
+        If it is another one; the message has the settings that differ, and `ending` says how it is ended.
+    """
+    if known != wanted:
+        raise InputError(
+            f"network {network!r} has another {kind} {wanted.name!r}, with {known.beside(wanted)}. "
+            f"{ending} it first, or choose another name"
+        )
 
 
 def close_actors(

@@ -10,6 +10,7 @@ Conditions
 * **timely**: no event is given after it has expired. One that has expired while no worker held it need not be done: it
   hinders neither those behind it nor the end.
 * **given up late**: an event is given up only after so many deliveries as the group allows.
+* **forgotten**: a worker that lives, and has nothing in hand, has what the group believes that it holds.
 
 A worker that is recorded to have `Lost` an event holds it no more: it left, died, stood still, or refused it. In a real
 run a worker may not know yet what it has lost. There an event that is given again is lost by who held it before
@@ -68,7 +69,15 @@ class GaveUp:
     event: EventId
 
 
-Record: TypeAlias = Gave | Acknowledging | Acknowledged | LostIt | GaveUp
+@dataclass(frozen=True, slots=True)
+class Forgot:
+    """The group believes that a worker holds an event, and the worker does not have it."""
+
+    worker: str
+    event: EventId
+
+
+Record: TypeAlias = Gave | Acknowledging | Acknowledged | LostIt | GaveUp | Forgot
 
 
 def group_violations(
@@ -112,7 +121,7 @@ def group_violations(
             left.setdefault(keys[event], deque()).append(event)
     place = {event: number for number, event in enumerate(events)}
     records = list(records)
-    gone = set(withdrawn) - {each.event for each in records if not isinstance(each, Gave | LostIt)}
+    gone = set(withdrawn) - {each.event for each in records if not isinstance(each, Gave | LostIt | Forgot)}
 
     def before(event: EventId) -> Iterator[EventId]:
         waiting = left[keys[event]] if event in keys else deque[EventId]()
@@ -141,17 +150,16 @@ def group_violations(
                 given[event] = max(deliveries, given.get(event, 0))
             case Acknowledging(_, event):
                 begun.add(event)
-            case Acknowledged(_, event):
-                over.add(event)
-                holder.pop(event, None)
             case LostIt(worker, event):
                 if holder.get(event) == worker:
                     del holder[event]
-            case GaveUp(event):
-                if given.get(event, 0) < deliveries_max:
+            case Acknowledged(_, event) | GaveUp(event):
+                if isinstance(each, GaveUp) and given.get(event, 0) < deliveries_max:
                     found.append(f"given up late: {event} after {given.get(event, 0)} deliveries")
                 over.add(event)
                 holder.pop(event, None)
+            case Forgot(worker, event):
+                found.append(f"forgotten: {worker} does not have {event}, as the group believes")
     found += [
         f"complete: {event} is left"
         for event in events
@@ -194,6 +202,10 @@ class GroupRecord:
     def gave_up(self, event: EventId) -> None:
         """Record that an event became a dead letter."""
         self.records.append(GaveUp(event))
+
+    def forgot(self, worker: str, event: EventId) -> None:
+        """Record that a worker does not have an event that the group believes it to hold."""
+        self.records.append(Forgot(worker, event))
 
     def violations(self, deliveries_max: int, expires: Mapping[EventId, float] | None = None) -> list[str]:
         """Return what the group did against its conditions; for `expires` see `group_violations`."""

@@ -26,11 +26,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Final
 
 import numpy as np
 
-from ...protocol.durables import Backlog
+from ...protocol.durables import Backlog, behind
 from ...protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
 from ...protocol.expiry import living
 from ...protocol.ids import BrokerId, ClientId
@@ -63,9 +65,11 @@ class Letters(Query[Sequence[DeadLetter]]):
     otherwise = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Backlogs(Query[Sequence[Backlog]]):
-    """What each durable subscriber of a broker has not acknowledged."""
+    """What durable subscribers of a broker have not acknowledged: each, or at most so many that are furthest behind."""
 
+    most: int | None = None
     otherwise = ()
 
 
@@ -141,8 +145,18 @@ class DurableClients(Restorable):
             DurableHere: lambda query: self.entries,
             IncarnationOf: lambda query: self._incarnation_of(query.client),
             Letters: lambda query: list(self.letters),
-            Backlogs: lambda query: [entry.backlog(self._now) for entry in self.entries.values()],
+            Backlogs: self._backlogs,
         }
+
+    def _backlogs(self, query: Backlogs) -> list[Backlog]:
+        """Write only those that are wanted: that makes texts of their filters."""
+        entries = list(self.entries.values())
+        if query.most is not None and len(entries) > query.most:
+            now = self._now
+            entries = nsmallest(
+                query.most, entries, key=lambda each: behind(each.waited(now), each.outstanding, each.name)
+            )
+        return [entry.backlog(self._now) for entry in entries]
 
     def _incarnation_of(self, client: ClientId) -> int:
         entry = self.entries.get(client)

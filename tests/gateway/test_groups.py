@@ -1,7 +1,15 @@
 """A consumer group at a gateway: each stream is a worker, and its deliveries are acknowledged and refused by id."""
 
 import pytest
-from rayvous.protocol.errors import AccessDenied, BrokerUnavailable, ClientError, InputError, NotGiven
+from rayvous.protocol.errors import (
+    AccessDenied,
+    BrokerUnavailable,
+    ClientError,
+    InputError,
+    LimitReached,
+    NotGiven,
+)
+from rayvous.protocol.gateways import AccessConfig, Principal, digest_of
 
 
 def numbers(items):
@@ -48,7 +56,7 @@ def test_each_delivery_is_acknowledged_alone_or_with_those_before_it(run, gatewa
         items = await one.receive()
         machine = network.groups["alice/work"].machine
         await one.acknowledge(items[3].id, alone=True)
-        assert machine.progress().done == {"alice": [4]}
+        assert machine.progress().done == {"alice": [(4, 4)]}
         await one.acknowledge(items[1].id)
         assert machine.position == {"alice": 2}
         for id in (items[1].id, "alice:77", "x"):
@@ -174,6 +182,23 @@ def test_a_group_belongs_to_a_principal_with_rights_and_has_one_subscription_and
         with pytest.raises(InputError, match="there is no group"):
             await session.unsubscribe("work", group=True)
         assert not network.groups
+
+    run(go())
+
+
+def test_a_group_and_a_durable_name_are_two_names_also_if_they_are_called_the_same(run, gateway):
+    mine = Principal((digest_of("t"),), "TRUE", "TRUE", durables_max=2)
+
+    async def go():
+        session = await gateway(access=AccessConfig({"me": mine})).open("t")
+        await session.subscribe("TRUE", durable="work")
+        await session.subscribe("TRUE", durable="work", group={})
+        with pytest.raises(LimitReached, match="durables_max"):
+            await session.subscribe("TRUE", durable="more")
+        await session.unsubscribe("work", group=True)
+        await session.subscribe("TRUE", durable="more")
+        with pytest.raises(LimitReached, match="durables_max"):
+            await session.subscribe("TRUE", durable="work", group={})
 
     run(go())
 

@@ -18,8 +18,17 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
+from rayvous.actors.groups.actor import GroupActor
+from rayvous.actors.network import groups
 from rayvous.actors.network.directory import NAMESPACE, group_name
-from rayvous.faults.checker.groups import Acknowledged, Acknowledging, Gave, Record, group_violations
+from rayvous.faults.checker.groups import (
+    Acknowledged,
+    Acknowledging,
+    Gave,
+    LostIt,
+    Record,
+    group_violations,
+)
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.joined import Joined
@@ -48,9 +57,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def test_workers_share_and_say_of_each_event_what_became_of_it(net: rv.Network) -> None:
-    one, two = (
-        net.subscriber("shared", group=True, deliveries_max=2, unacknowledged_max=50) for _ in range(2)
-    )
+    one, two = net.subscribers(["shared"] * 2, group=True, deliveries_max=2, unacknowledged_max=50)
     assert one.subscribe("n > 0") == two.subscribe("n > 0"), "it is one subscription"
     with pytest.raises(InputError, match=r"has subscribed to n > 0, not to n > 1"):
         two.subscribe("n > 1")
@@ -58,11 +65,16 @@ def test_workers_share_and_say_of_each_event_what_became_of_it(net: rv.Network) 
         net.subscriber("shared", group=True)
     with pytest.raises(InputError, match="group: a group goes without broker"):
         net.subscriber("shared", group=True, broker=0)
-    with pytest.raises(InputError, match="group_key: only a group has it"):
-        net.subscriber("shared", group_key="x")
+    with pytest.raises(InputError, match="group: a group goes without broker"):
+        net.subscribers(["shared"], group=True, take_over=True)
+    for attach in (lambda: net.subscriber("x", group_key="x"), lambda: net.subscribers(["x"], group_key="x")):
+        with pytest.raises(InputError, match="group_key: only a group has it"):
+            attach()
+    with pytest.raises(InputError, match="'group:shared' is the durable subscriber of a group"):
+        net.subscribers(["x", "group:shared"])
     net.publisher("p").publish_batch([{"n": n} for n in range(1, 41)])
     got = {worker: [next(worker.notifications(PATIENCE_SECONDS))] for worker in (one, two)}
-    until(lambda: len(one._held) + len(two._held) == 40)
+    until(lambda: len(one._machine.held) + len(two._machine.held) == 40)
     for worker in (one, two):
         got[worker] += worker.notifications(0)
         numbers = [note.sequence for note in got[worker]]
@@ -152,10 +164,62 @@ class Worker:
         return os.getpid()
 
 
-def records_of(folder: Path) -> list[Record]:
-    lines = [json.loads(line) for each in folder.iterdir() for line in each.read_text().splitlines()]
+def recorded(folder: Path) -> type[GroupActor]:
+    """Return the class of a group's actor that writes down who holds what, also what it believes after a restart."""
+
+    class Recorded(GroupActor):
+        async def _begin(self) -> None:
+            await super()._begin()
+            file = (folder / f"group-{os.getpid()}").open("a", buffering=1)
+            machine, opens_at = self._machine, [self._machine._opens_at]
+            give, acknowledge, holds, loses = (
+                machine.give,
+                machine.acknowledge,
+                machine._holds,
+                machine._loses,
+            )
+
+            def say(what: str, worker: str, event: tuple[str, int]) -> None:
+                file.write(json.dumps([time.monotonic_ns(), what, worker, *event, 1]) + "\n")
+
+            def given(name: str, now: float, most: int | None = None) -> list[Any]:
+                if opens_at and now >= opens_at[0]:
+                    opens_at.clear()
+                    say("opens", "", ("", 0))
+                return give(name, now, most)
+
+            def held(name: str, event: tuple[str, int], now: float) -> None:
+                say("holds", name, event)
+                holds(name, event, now)
+
+            def lost(name: str, event: tuple[str, int]) -> None:
+                say("lost", name, event)
+                loses(name, event)
+
+            def acknowledged(name: str, event: tuple[str, int], now: float) -> bool:
+                if machine.holds(name, event):
+                    say("settled", name, event)
+                return acknowledge(name, event, now)
+
+            say("begins", "", ("", 0))
+            for name, method in {
+                "give": given, "acknowledge": acknowledged, "_holds": held, "_loses": lost,
+            }.items():  # fmt: skip
+                setattr(machine, name, method)
+
+    return Recorded
+
+
+def lines_of(folder: Path) -> list[tuple[int, str, str, str, int, int]]:
+    return sorted(
+        tuple(json.loads(line)) for each in folder.iterdir() for line in each.read_text().splitlines()
+    )
+
+
+def records_of(lines: list[tuple[int, str, str, str, int, int]]) -> list[Record]:
+    """Return what the programs of workers got and said."""
     found = list[Record]()
-    for _, what, worker, publisher, sequence, deliveries in sorted(lines):
+    for _, what, worker, publisher, sequence, deliveries in lines:
         event = publisher, sequence
         match what:
             case "gave":
@@ -167,9 +231,57 @@ def records_of(folder: Path) -> list[Record]:
     return found
 
 
-def test_workers_and_the_group_are_killed_at_random_moments(net: rv.Network, tmp_path: Path) -> None:
-    """Each event reaches a worker, none again that was acknowledged, and those of a key come in order."""
+def holders_of(lines: list[tuple[int, str, str, str, int, int]]) -> list[Record]:
+    """Return who held what as the group had it: a later process takes those for dead that have not claimed in time."""
+    found, holder = list[Record](), dict[tuple[str, int], str]()
+    claimed = set[tuple[str, int]]()
+    for _, what, worker, publisher, sequence, _ in lines:
+        event = publisher, sequence
+        match what:
+            case "begins":
+                claimed = set()
+            case "opens":
+                found += [LostIt(of, each) for each, of in holder.items() if each not in claimed]
+                holder = {each: of for each, of in holder.items() if each in claimed}
+            case "holds":
+                found += [Gave(worker, event)] * (
+                    holder.get(event) != worker
+                )  # else it is claimed, and was given before
+                holder[event] = worker
+                claimed.add(event)
+            case "settled":
+                found.append(Acknowledging(worker, event))
+            case "lost":
+                found.append(LostIt(worker, event))
+                holder.pop(event, None)
+            case "acknowledged":
+                found.append(Acknowledged(worker, event))
+    return found
+
+
+def test_a_second_holder_is_seen_unless_the_first_did_not_claim_in_time() -> None:
+    begins, opens = (0, "begins", "", "", 0, 1), (0, "opens", "", "", 0, 1)
+
+    def holds(worker: str) -> tuple[int, str, str, str, int, int]:
+        return 0, "holds", worker, "p", 1, 1
+
+    for lines, sound in [
+        ([holds("a"), holds("b")], False),
+        ([holds("a"), begins, holds("a"), opens, holds("b")], False),
+        ([holds("a"), begins, holds("b")], False),
+        ([holds("a"), begins, opens, holds("b")], True),
+        ([holds("a"), (0, "lost", "a", "p", 1, 1), holds("b")], True),
+    ]:
+        records = [*holders_of(lines), Acknowledged("b", ("p", 1))]
+        assert (group_violations(records, [("p", 1)], {}, deliveries_max=1) == []) is sound, lines
+
+
+def test_workers_and_the_group_are_killed_at_random_moments(
+    net: rv.Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each event reaches a worker, and none again that was acknowledged; no two hold it; a key keeps its order."""
     draw = random.Random(0)
+    monkeypatch.setattr(groups, "own", lambda name: recorded(tmp_path))
     with net.subscriber("killed", group=True, group_key="key", silent_seconds=3.0, unacknowledged_max=20,
                         deliveries_max=50) as first:  # fmt: skip
         first.subscribe("key >= 0")
@@ -188,12 +300,16 @@ def test_workers_and_the_group_are_killed_at_random_moments(net: rv.Network, tmp
         os.kill(ray.get(dies.pid.remote(), timeout=PATIENCE_SECONDS), signal.SIGKILL)
     until(lambda: all(each.events == 0 for each in net.durable() if each.name == "group:killed"))
     ray.get([worker.pid.remote() for worker in workers], timeout=PATIENCE_SECONDS)
-    records = records_of(tmp_path)
+    lines = lines_of(tmp_path)
+    records, holders = records_of(lines), holders_of(lines)
     # The process of a worker may die between the moment at which its acknowledgement is stored and its last line.
     confirmed = {each.event for each in records if isinstance(each, Acknowledged)}
     begun = {each.event for each in records if isinstance(each, Acknowledging)}
     assert len(begun - confirmed) <= KILLS and begun == keys.keys()
-    records += [Acknowledged("", event) for event in sorted(begun - confirmed)]
+    unsaid = [Acknowledged("", event) for event in sorted(begun - confirmed)]
+    records, holders = records + unsaid, holders + unsaid
+    assert sum(isinstance(each, Gave) for each in holders) >= len(keys)
+    assert group_violations(holders, sorted(keys), keys, deliveries_max=1) == []
     assert group_violations(records, sorted(keys), keys, deliveries_max=50, strict=False) == []
     assert net.dead_letters() == [] or all(one.subscriber != "group:killed" for one in net.dead_letters())
     assert len({each.worker for each in records if isinstance(each, Gave)}) >= 4

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from draws import slow, thorough
 from rayvous.clients.group import GroupMachine, GroupProgress
+from rayvous.clients.group_worker import WorkerMachine
 from rayvous.faults.checker.groups import Acknowledged, Gave, GaveUp, GroupRecord, LostIt
 from rayvous.faults.plans.group_cases import groups_of
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
@@ -13,6 +14,7 @@ from rayvous.protocol.groups import PUBLISHER_KEY
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.durable_clients import DurableClients
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator import groups
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 
@@ -97,6 +99,22 @@ def keeps_order_of_nothing(machine, publisher, sequence, key=None, until=None, t
 
 def takes_nothing_back(machine, now):
     pass
+
+
+def forgets_what_came_again(machine, events, had=None, drop=WorkerMachine.drop):
+    return drop(machine, events)
+
+
+@pytest.mark.parametrize("delays", [(0.0,), groups.DELAYS_SECONDS])
+def test_answers_to_polls_and_refusals_cross_where_their_delays_are_drawn_apart(monkeypatch, delays):
+    """Only then it is seen that a worker forgets the copy that has come again before its refusal has returned."""
+    monkeypatch.setattr(groups, "DELAYS_SECONDS", delays)
+    monkeypatch.setattr(WorkerMachine, "drop", forgets_what_came_again)
+    net, record = group(dice=Random(5))
+    publish(net, 300)
+    net.clients.groups["workers"].calm = True
+    net.advance(60.0)
+    assert any("forgotten" in each for each in record.violations(4)) == (len(delays) > 1)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 import asyncio
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from rayvous.actors.clients import subscriber as module
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.inbox import Inbox
 from rayvous.actors.clients.subscriber import Subscriber
@@ -60,6 +62,27 @@ def test_events_that_came_before_an_error_are_given_to_a_coroutine_before_it(
             await anext(batches)
 
     asyncio.run(read())
+
+
+def test_the_schema_of_an_iteration_only_widens_so_its_batches_make_a_table() -> None:
+    alice = Reading(1)
+    story = [[{"x": 2.5}], [{"y": "new"}], [{"x": 3, "y": 4}]]
+    for place, events in enumerate(story, 2):
+        alice._inbox.offer(batch_of(events, publisher="bob", first_sequence=place), np.arange(1), 0.0)
+    batches = list(alice.batches(0, rows_max=1))
+    names = [batch.schema.names[3:-2] for batch in batches]
+    assert names == [["x"], ["x"], ["x", "y"], ["x", "y", "y:integer"]]
+    table = pa.concat_tables(map(pa.table, batches), promote_options="permissive")
+    assert table.column("x").to_pylist() == [0.0, 2.5, None, 3.0]
+    assert set(table.schema.names) == set(batches[-1].schema.names)
+    assert pa.types.is_float64(table.schema.field("x").type) and pa.types.is_int64(
+        batches[0].schema.field("x").type
+    )
+
+
+def test_a_batch_of_many_bytes_is_filled_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_BYTES_MAX", 1)
+    assert [batch.num_rows for batch in Reading(2, 1).batches(0)] == [2, 1]
 
 
 def test_a_batch_is_filled_from_what_has_come_up_to_its_rows_and_ends_with_the_inbox() -> None:

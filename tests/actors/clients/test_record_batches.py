@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.actors.clients.columns import batch_from
-from rayvous.actors.clients.record_batches import OWN, Layout, record_batch
+from rayvous.actors.clients.record_batches import OWN, Layout
 from rayvous.protocol.batch import EventBatch, batch_of, concat
 from rayvous.protocol.values import NULL, Timestamp, is_null
 
@@ -77,7 +77,7 @@ def test_a_layout_read_from_a_schema_goes_on_as_the_one_that_made_it(
 
 def test_identities_times_and_words_of_several_batches() -> None:
     late = batch_of([{"to": "SFO"}, {}], publisher="bob", first_sequence=3, published_at=1_700_000_000.25)
-    table = record_batch(concat([batch_of([{"to": "JFK"}], publisher="faa"), late]))
+    table = Layout().record_batch(concat([batch_of([{"to": "JFK"}], publisher="faa"), late]))
     assert table.column("_publisher").to_pylist() == ["faa", "bob", "bob"]
     assert table.column("to").to_pylist() == ["JFK", "SFO", None]
     assert table.column("_published_at")[1].value == 1_700_000_000_250_000_000
@@ -111,7 +111,7 @@ def test_attributes_beyond_the_most_columns_are_in_one() -> None:
 
 
 def test_what_is_nested_is_in_its_form() -> None:
-    table = record_batch(batch_of([{"order": {"tier": "gold"}, "items": [1, 2]}, {"order": {}}]))
+    table = Layout().record_batch(batch_of([{"order": {"tier": "gold"}, "items": [1, 2]}, {"order": {}}]))
     assert table.column("order.tier").to_pylist() == ["gold", None]
     assert json.loads(table.column("_form")[0].as_py())["items"] == [1, 2]
 
@@ -125,7 +125,7 @@ def test_microseconds_truncate() -> None:
 @pytest.mark.parametrize("rows", [[0], [2, 1], []])
 def test_some_rows_of_a_batch(rows: list[int]) -> None:
     batch = batch_of([{"x": "a"}, {"x": "b"}, {"y": 1.5}], publisher="faa")
-    table = record_batch(batch.take(np.array(rows, np.intp)))
+    table = Layout().record_batch(batch.take(np.array(rows, np.intp)))
     assert table.column("_sequence").to_pylist() == [row + 1 for row in rows]
 
 
@@ -133,5 +133,5 @@ def test_no_event_becomes_a_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
     flights = pa.table({"origin": ["JFK", None, "LGA"] * 100, "delay": [1.0, 2.0, None] * 100})
     batch = batch_from(flights)
     monkeypatch.setattr(EventBatch, "seen", None)
-    table = pa.Table.from_batches([record_batch(batch)])
+    table = pa.Table.from_batches([Layout().record_batch(batch)])
     assert table.select(["origin", "delay"]).equals(flights.cast(table.select(["origin", "delay"]).schema))

@@ -39,13 +39,13 @@ def test_an_acknowledgement_is_confirmed_when_it_is_stored_and_those_that_come_m
         subscriber.may_store.set()
         await asyncio.gather(*calls)
         assert [beside["done"] for _, beside in subscriber.stored] in (
-            [{"p": [2, 3, 5]}],
-            [{"p": [2]}, {"p": [2, 3, 5]}],
+            [{"p": [(2, 3), (5, 5)]}],
+            [{"p": [(2, 2)]}, {"p": [(2, 3), (5, 5)]}],
         )
         assert decode(encode(subscriber.stored[-1])) == subscriber.stored[-1], "stores beside brokers take it"
         settled = await group.settle("a", [("p", 1), ("p", 9)])
         assert settled.foreign == (("p", 9),)
-        assert subscriber.stored[-1] == ({"p": 3}, {"done": {"p": [5]}, "tries": {"p": {4: 1}}})
+        assert subscriber.stored[-1] == ({"p": 3}, {"done": {"p": [(5, 5)]}, "tries": {"p": {4: 1}}})
         assert await group.claim("b", [("p", 4)]) == (("p", 4),)
         before = len(subscriber.stored)
         assert (await group.settle("b", [("p", 4)])).foreign == (("p", 4),) and len(
@@ -85,7 +85,7 @@ def test_a_later_process_hears_what_workers_hold_and_a_repeated_acknowledgement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def run() -> None:
-        subscriber = Subscriber({"done": {"p": [3]}, "tries": {"p": {2: 4}}}, {"p": 1})
+        subscriber = Subscriber({"done": {"p": [(3, 3)]}, "tries": {"p": {2: 4}}}, {"p": 1})
         group = begun(monkeypatch, subscriber, restarted=True, silent_seconds=30.0)
         await group.ready()
         assert (await group.poll("a", True, True)).stranger
@@ -99,6 +99,36 @@ def test_a_later_process_hears_what_workers_hold_and_a_repeated_acknowledgement(
         assert await group.workers() == {"a": 1, "b": 1}, "it keeps the rest"
         assert (await group.settle("a", [("p", 2)])).foreign == ()
         assert subscriber.stored[-1][0] == {"p": 4}
+
+    asyncio.run(run())
+
+
+def test_a_later_process_begins_although_nobody_asks_and_tries_again_while_its_network_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        subscriber, tries = Subscriber({"done": {}, "tries": {"p": {1: 1}}}), []
+        monkeypatch.setattr(module, "AGAIN_SECONDS", 0.0)
+        group = begun(monkeypatch, subscriber, restarted=True, silent_seconds=0.05)
+        attach = Network.attach
+
+        def not_at_once(name: str) -> Network:
+            tries.append(name)
+            if len(tries) == 1:
+                raise BrokerUnavailable("not yet")
+            return attach(name)
+
+        monkeypatch.setattr(Network, "attach", not_at_once)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not hasattr(subscriber, "more"):
+                await asyncio.sleep(0.001)
+        assert tries == ["flights"] * 2
+        subscriber.come({"n": 1})
+        portion = await group.poll("b", False, True)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not numbers(portion):  # workers may say first what they hold
+                portion = await group.poll("b", True, True)
+        assert numbers(portion) == [1] and portion.deliveries == (2,)
 
     asyncio.run(run())
 

@@ -15,11 +15,13 @@ import pytest
 from fake_groups import Subscriber, begun
 from patience import PATIENCE_SECONDS
 from ray.exceptions import GetTimeoutError
+from rayvous.actors.clients.notification import Notification
 from rayvous.actors.groups import actor as actor_module
 from rayvous.actors.groups import worker as module
 from rayvous.actors.groups.actor import GroupActor
 from rayvous.actors.groups.worker import GroupWorker
 from rayvous.clients.group import GroupMachine
+from rayvous.protocol.errors import InputError
 
 
 class Loop:
@@ -121,6 +123,33 @@ def in_thread(what: Callable[[], Any]) -> Future[Any]:
     return done
 
 
+def test_a_worker_reads_columns_and_acknowledges_them(group: Group) -> None:
+    worker = group.worker()
+    group.come(1, 2, 3)
+    with worker._changed:
+        assert worker._changed.wait_for(lambda: len(worker._machine.held) == 3, PATIENCE_SECONDS)
+    batches = worker.batches(PATIENCE_SECONDS, rows_max=2)
+    first, second = next(batches), next(batches)
+    assert first.schema.names[0] == "_publisher" and first.schema.names[-1] == "_deliveries"
+    assert (first.column("n").to_pylist(), second.column("_sequence").to_pylist()) == ([1, 2], [3])
+    worker.nack(Notification({}, "p", 3, 0.0, 0.0))
+    assert next(batches).column("_deliveries").to_pylist() == [2]
+    worker.acknowledge()
+    assert group.subscriber.stored[-1][0] == {"p": 3} and not worker._machine.held
+    group.come(4)
+
+    async def read() -> list[int]:
+        async for batch in worker.batches_async():
+            return batch.column("n").to_pylist()
+        return []
+
+    assert asyncio.run(asyncio.wait_for(read(), PATIENCE_SECONDS)) == [4]
+    with pytest.raises(InputError, match="rows_max is 0"):
+        worker.batches(rows_max=0)
+    with pytest.raises(InputError, match="rows_max is 0"):
+        worker.batches_async(rows_max=0)
+
+
 def test_a_refused_event_that_comes_again_before_its_refusal_has_returned_is_held(group: Group) -> None:
     worker = group.worker()
     notes = worker.notifications(PATIENCE_SECONDS)
@@ -129,7 +158,7 @@ def test_a_refused_event_that_comes_again_before_its_refusal_has_returned_is_hel
     group.loop.held_back["settle"] = threading.Event()
     refusing = in_thread(lambda: worker.nack(first))
     with worker._changed:
-        assert worker._changed.wait_for(lambda: worker._unread, PATIENCE_SECONDS)
+        assert worker._changed.wait_for(lambda: worker._machine.next, PATIENCE_SECONDS)
     group.loop.held_back["settle"].set()
     refusing.result(PATIENCE_SECONDS)
     again = next(notes)
@@ -189,7 +218,7 @@ def test_a_worker_that_stood_still_gets_more_when_its_program_asks_without_waiti
     machine, config = group.actor._machine, group.actor._config
     group.loop.run(lambda: machine.tick(time.monotonic() + config.ack_seconds + 1))
     group.loop.run(group.actor._tell)
-    assert told.wait(PATIENCE_SECONDS) and not worker._held
+    assert told.wait(PATIENCE_SECONDS) and not worker._machine.held
     told.clear()
     taken = worker.take()
     assert taken is not None and taken[3] == [("p", 1)] and worker.take() is None

@@ -20,7 +20,8 @@ from rayvous.protocol.messages.pubsub import (
     Undeliverable,
 )
 from rayvous.protocol.messages.recovery import Holds, LetGo, Recovery
-from rayvous.recovery.durability.durable_clients import DurableClients
+from rayvous.recovery.durability.durable_clients import Backlogs, DurableClients
+from rayvous.recovery.durability.durable_cursor import DurableCursor
 from rayvous.recovery.durability.stores import MemoryStore
 from rayvous.recovery.replay.rounds import REMEMBERED_RETENTIONS
 from rayvous.routing.language.questions import to_filter
@@ -262,3 +263,22 @@ def test_a_subscription_that_an_earlier_version_has_stored_has_begun():
     machine.take(Received("alice", Register(1, WANTS)))
     machine.store.commit([Write("begins", ("alice", 1), None)])
     assert begun(machine) == {"alice": {1: {}}}
+
+
+def test_those_that_are_furthest_behind_are_written_and_no_others(monkeypatch):
+    machine, written = Alone(MemoryStore()), []
+    for place in range(5):
+        machine.take(Received(f"c{place}", Resume({}, incarnation=1)))
+        machine.take(Received(f"c{place}", Register(1, WANTS)))
+    for at, name in enumerate(("c3", "c1", "c4")):
+        machine.take(Ticked(float(at)))
+        machine.deliver("p", at + 1, name)
+    backlog = DurableCursor.backlog
+    monkeypatch.setattr(
+        DurableCursor, "backlog", lambda entry, now: written.append(entry.name) or backlog(entry, now)
+    )
+    ask = machine.layer.answers[Backlogs]
+    assert [(each.name, each.events) for each in ask(Backlogs(2))] == [("c3", 1), ("c1", 1)]
+    assert written == ["c3", "c1"]
+    assert [each.name for each in ask(Backlogs())] == ["c0", "c1", "c2", "c3", "c4"]
+    assert [each.name for each in ask(Backlogs(5))] == ["c0", "c1", "c2", "c3", "c4"]
