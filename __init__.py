@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal
     from .protocol.messages.admission import AdmissionConfig, Capacity
     from .protocol.messages.recovery import Recovery
+    from .protocol.node_places import NodePlace
     from .protocol.scenarios.scenario import Scenario
     from .protocol.stability import Stability
     from .protocol.telemetry.tables import TelemetryConfig
@@ -101,6 +102,7 @@ _HOMES = {
     "NetworkNotFound": "protocol.errors",
     "NoTruthValue": "protocol.errors",
     "NotARequest": "protocol.errors",
+    "NodePlace": "protocol.node_places",
     "NotAdvertised": "protocol.errors",
     "Notification": "actors.clients.notification",
     "Principal": "protocol.gateways",
@@ -169,6 +171,7 @@ __all__ = [
     "NetworkExists",
     "NetworkNotFound",
     "NoTruthValue",
+    "NodePlace",
     "NotARequest",
     "NotAdvertised",
     "Notification",

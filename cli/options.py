@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..protocol.errors import InputError
+from ..protocol.node_places import NodePlace
 
 
 def at_most(high: int) -> Callable[[typer.CallbackParam, Any], Any]:
@@ -47,12 +48,49 @@ TraceDir = Annotated[
     Path | None,
     typer.Option(help="Folder for the trace of every event, for rayvous audit; created if missing."),
 ]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        help="Run only on Ray nodes with this label, KEY=VALUE; may be repeated. VALUE may be '!x', 'in(x, y)', "
+        "'!in(x, y)'.",
+    ),
+]
+Resources = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resource", help="Take so much of a custom resource of the node, NAME=AMOUNT; may be repeated."
+    ),
+]
+Cpus = Annotated[float | None, typer.Option("--num-cpus", help="Take so many CPUs of the node.")]
 Types = Annotated[
     list[str] | None,
     typer.Option(
         help="Types of columns, as NAME=TYPE,...: boolean, integer, float, string or timestamp; may be repeated."
     ),
 ]
+
+
+def node_place(labels: list[str] | None, resources: list[str] | None, cpus: float | None) -> NodePlace | None:
+    """Return the place that ``--label``, ``--resource`` and ``--num-cpus`` describe; None if none of them is given."""
+    if not labels and not resources and cpus is None:
+        return None
+    wanted = dict(_pair("--label", "KEY=VALUE, for example pool=brokers", each) for each in labels or ())
+    taken = dict[str, float]()
+    for each in resources or ():
+        name, amount = _pair("--resource", "NAME=AMOUNT, for example broker=1", each)
+        try:
+            taken[name] = float(amount)
+        except ValueError:
+            raise InputError(f"--resource {each}: {amount!r} is no number") from None
+    return NodePlace(wanted, taken, cpus or 0.0).validate()
+
+
+def _pair(option: str, how: str, given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"{option} {given}: write {how}")
+    return name.strip(), value.strip()
 
 
 def column_types(given: list[str] | None) -> dict[str, str]:

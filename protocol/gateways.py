@@ -18,6 +18,7 @@ from typing import Final, Literal, TypeAlias
 
 from . import checks
 from .errors import InputError
+from .node_places import NodePlace
 
 Slow: TypeAlias = Literal["shed", "cut"]
 SLOW: Final = ("shed", "cut")
@@ -246,6 +247,8 @@ class GatewayConfig:
     share_limits
         Whether the limits of a principal apply to the gateways of all nodes together; each gateway allows an equal
         share.
+    place
+        The nodes that have a gateway, and what each takes there; None for those on which brokers may run.
     limits
         Limits on what the gateway accepts and queues.
     """
@@ -258,6 +261,7 @@ class GatewayConfig:
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     share_limits: bool = False
+    place: NodePlace | None = None
     limits: GatewayLimits = field(default_factory=GatewayLimits)
 
     def validate(self) -> GatewayConfig:
@@ -280,6 +284,8 @@ class GatewayConfig:
             if not HOST.fullmatch(name):
                 raise checks.wrong("gateway hosts", name, "a name without a port, *.name, or *")
         checks.flag("gateway share_limits", self.share_limits)
+        if (place := checks.optional("gateway place", self.place, NodePlace, "a NodePlace()")) is not None:
+            place.validate("gateway place")
         checks.instance("gateway limits", self.limits, GatewayLimits, "GatewayLimits").validate()
         return self
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal, TypeAlias
 
 from . import checks
+from .node_places import NodePlace
 
 Format: TypeAlias = Literal["parquet", "jsonl", "delta"]
 FORMATS: Final = ("parquet", "jsonl", "delta")
@@ -49,6 +50,8 @@ class SinkConfig:
         for a column for each attribute that comes.
     checkpoints
         A folder with checkpoints of Spark's queries: files that all of them have read are removed. Empty: files stay.
+    place
+        What its node must have, and what it takes there; None for a node of the network.
     """
 
     name: str
@@ -60,6 +63,7 @@ class SinkConfig:
     roll_events: int = 1_000_000
     columns: Columns | None = None
     checkpoints: str = ""
+    place: NodePlace | None = None
 
     def validate(self) -> SinkConfig:
         """Validate the configuration and return it; InputError, with the name of a field, if one is invalid."""
@@ -82,6 +86,8 @@ class SinkConfig:
             )
         if self.checkpoints and self.format != "parquet":
             raise checks.wrong("checkpoints", self.checkpoints, "left out, or format 'parquet'")
+        if (place := checks.optional("place", self.place, NodePlace, "a NodePlace()")) is not None:
+            place.validate()
         return self
 
     def beside(self, other: SinkConfig) -> str:

@@ -6,7 +6,7 @@ Rule: the rendezvous point hands it out, and every attached process holds a copy
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
+from ...protocol.node_places import NodePlace
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...recovery.durability.stable import Stable
 from ..channels.config import ChannelConfig
@@ -127,6 +128,9 @@ class Directory:
     seal
         A secret of the parts of the network. A network that resumes this one has the same; in the first launch it
         equals `token`.
+    place, spared
+        What the nodes of brokers must have, and what each process of brokers takes there; None if not configured. And
+        the nodes with GPUs on which nothing is placed, as long as there are others.
     channels
         How processes open channels to each other; None where all links are calls of Ray.
     chaos
@@ -155,6 +159,8 @@ class Directory:
     seal: str = ""
     channels: ChannelConfig | None = None
     chaos: bool = False
+    place: NodePlace | None = None
+    spared: tuple[str, ...] = ()
 
     @property
     def features(self) -> Features:
@@ -167,14 +173,17 @@ class Directory:
         roots = (position.broker for position in self.positions if position.role == "REB")
         return next(roots, self.positions[0].broker)
 
-    def node_of(self, broker: BrokerId, members: Sequence[BrokerId] = ()) -> tuple[str, ...]:
+    def node_of(
+        self, broker: BrokerId, members: Sequence[BrokerId] = (), dead: Collection[str] = ()
+    ) -> tuple[str, ...]:
         """Return the Ray node that a broker runs on as long as that node is alive; none leaves the placement to Ray.
 
-        `members` are the members of its cluster, for a broker that joins a running network.
+        `members` are the members of its cluster, for a broker that joins a running network; `dead` nodes are taken by
+        none.
         """
-        if not self.nodes:
+        if not set(self.nodes) - set(dead):
             return ()
-        return (node_for(broker, members or self.cluster_of(broker), self.nodes),)
+        return (node_for(broker, members or self.cluster_of(broker), self.nodes, dead),)
 
     def cluster_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
         """Return the members of a broker's cluster, itself included, rising; none for a broker that has left."""

@@ -2,10 +2,12 @@
 
 Rules
 -----
-* Every node that the network may use has a gateway, or several processes of one. Those are the nodes that the
-  network was launched with, if any were named; otherwise every node with CPUs. A head without CPUs gets none, even
-  while no other node is alive. Only if no node ever had CPUs does every node get a gateway; when a node with CPUs
-  joins then, the others lose theirs.
+* Every node that the network may use has a gateway, or several processes of one. Those are the nodes that have the
+  place of gateways; where they have none, the nodes that the network was launched with, if any were named; otherwise
+  those that have its place.
+* Of these the nodes with CPUs. A head without CPUs gets none, even while no other node is alive. Only if no node ever
+  had CPUs does every node get a gateway; when a node with CPUs joins then, the others lose theirs.
+* Nodes with GPUs get none, as long as another one is alive.
 * A node that Ray has declared dead is gone for good: a node that returns has another id. A node that is missing
   from Ray's list is not known to be gone.
 * A gateway that failed to serve is restarted `AGAIN_SECONDS` later, as long as its node is alive: the cause, such
@@ -18,9 +20,12 @@ Source: docs/decisions/0099-gateways-come-with-nodes.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from ...protocol.node_places import NodePlace
+from .placing import Node, fits, rank
 
 AGAIN_SECONDS: Final = 30.0
 """How long a gateway that failed to serve waits for its restart."""
@@ -41,24 +46,40 @@ class Changes:
     gone: tuple[GatewayPlace, ...] = ()
 
 
+class GatewayNodes(NamedTuple):
+    """Which nodes may have gateways.
+
+    Attributes
+    ----------
+    named, network
+        The nodes that the network was launched with, if any were named, and the place of its brokers.
+    own
+        The place of its gateways, which is used instead of both.
+    """
+
+    named: tuple[str, ...] = ()
+    network: NodePlace | None = None
+    own: NodePlace | None = None
+
+
 class GatewayPlaces:
     """Decides where gateways run.
 
     Parameters
     ----------
-    named
-        The nodes that the network was launched with, if any were named.
+    nodes
+        Which nodes may have them.
     processes
         How many gateway processes each node has.
     """
 
-    def __init__(self, named: Sequence[str], processes: int) -> None:
-        self._named, self._processes = tuple(named), processes
+    def __init__(self, nodes: GatewayNodes, processes: int) -> None:
+        self._nodes, self._processes = nodes, processes
         self._started: dict[GatewayPlace, None] = {}
         self._failed: dict[GatewayPlace, float] = {}
         self._had_cpus = False
 
-    def look(self, nodes: Sequence[Mapping[str, Any]], now: float) -> Changes:
+    def look(self, nodes: Sequence[Node], now: float) -> Changes:
         """Take the current nodes, as `ray.nodes` returns them, and return which gateways to start and give up."""
         dead = {node["NodeID"] for node in nodes if not node["Alive"]}
         unwanted = self._unwanted(nodes)
@@ -72,16 +93,21 @@ class GatewayPlaces:
             self._started[place] = None
         return Changes(start, gone)
 
-    def _unwanted(self, nodes: Sequence[Mapping[str, Any]]) -> set[str]:
+    def _unwanted(self, nodes: Sequence[Node]) -> set[str]:
         """Return the nodes that get no gateway, whichever nodes are alive."""
-        if self._named:
-            return {node["NodeID"] for node in nodes} - set(self._named)
-        without = {node["NodeID"] for node in nodes if not node["Resources"].get("CPU")}
+        named, network, own = self._nodes
+        if named and own is None:
+            return {node["NodeID"] for node in nodes} - set(named)
+        place = own or network or NodePlace()
+        fitting = [node for node in nodes if fits(node, place)]
+        with_cpus = [node for node in fitting if rank(node) < 2]
         # Remembered, because Ray reports no resources for dead nodes, and forgets those nodes after a while.
-        self._had_cpus = self._had_cpus or len(without) < len(nodes)
-        return without if self._had_cpus else set()
+        self._had_cpus = self._had_cpus or bool(with_cpus)
+        wanted = with_cpus if self._had_cpus else fitting
+        best = min((rank(node) for node in wanted if node["Alive"]), default=0)
+        return {node["NodeID"] for node in nodes} - {node["NodeID"] for node in wanted if rank(node) <= best}
 
-    def _wanted(self, nodes: Sequence[Mapping[str, Any]], unwanted: set[str]) -> list[GatewayPlace]:
+    def _wanted(self, nodes: Sequence[Node], unwanted: set[str]) -> list[GatewayPlace]:
         names = sorted(node["NodeID"] for node in nodes if node["Alive"] and node["NodeID"] not in unwanted)
         return [GatewayPlace(name, process) for name in names for process in range(self._processes)]
 

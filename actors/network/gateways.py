@@ -39,8 +39,9 @@ from ...protocol.gateways import ACTOR
 from ...routing.schemes.own import own
 from ..host.errors import broker_errors
 from .directory import NAMESPACE, Directory
-from .gateway_places import GatewayPlace, GatewayPlaces
-from .launching import actor, near
+from .gateway_places import GatewayNodes, GatewayPlace, GatewayPlaces
+from .launching import actor
+from .node_options import Options, near, taken
 from .placing import steady_node
 
 LOOK_SECONDS: Final = 2.0
@@ -94,16 +95,17 @@ class GatewaySupervisor:
         The network's name.
     processes
         How many gateways a node has.
-    named
-        The nodes that the network was launched with, if any were named.
+    nodes
+        Which nodes have gateways.
     share_limits
         Whether the gateways share the limits of principals.
     """
 
-    def __init__(self, network: str, processes: int, named: Sequence[str], share_limits: bool) -> None:
+    def __init__(self, network: str, processes: int, nodes: GatewayNodes, share_limits: bool) -> None:
         self._network, self._share_limits = network, share_limits
         self._told: dict[GatewayPlace, int] = {}
-        self._places = GatewayPlaces(named, processes)
+        self._places = GatewayPlaces(nodes, processes)
+        self._takes = taken(nodes.own)
         self._actors: dict[GatewayPlace, Any] = {}
         self._starting: dict[Any, GatewayPlace] = {}
         self._errors: dict[GatewayPlace, Exception] = {}
@@ -168,7 +170,7 @@ class GatewaySupervisor:
     def _start(self, place: GatewayPlace) -> None:
         here = NodeAffinitySchedulingStrategy(place.node, soft=False)
         title = f"{self._network}:gateway:{place.node}:{place.process}"
-        options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
+        options = {"max_restarts": -1, "max_task_retries": -1, **self._takes, "scheduling_strategy": here}
         # It outlives the supervisor, so it is detached. A gateway that was started in an earlier incarnation is reused.
         made = actor(own(ACTOR), title, True, get_if_exists=True, **options)
         self._actors[place] = made.remote(self._network, http=place.process == 0)
@@ -274,11 +276,13 @@ def start_gateways(directory: Directory, named: Sequence[str]) -> Any:
     steady = steady_node(
         directory.nodes, ray.get_runtime_context().get_node_id(), outlives=directory.detached
     )
-    options = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": CALLS_AT_ONCE} | near(steady)
+    options: Options = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": CALLS_AT_ONCE}
+    options |= near(steady, directory.place, directory.spared)
     assert directory.gateway is not None
     made = actor(GatewaySupervisor, _name(directory), directory.detached, **options)
     config = directory.gateway
-    supervisor = made.remote(directory.name, config.stomp_processes, named, config.share_limits)
+    place = GatewayNodes(tuple(named), directory.place, config.place)
+    supervisor = made.remote(directory.name, config.stomp_processes, place, config.share_limits)
     with broker_errors("starting gateways", "the supervisor of gateways"):
         ray.get(supervisor.begin.remote(), timeout=directory.limits.call_seconds)
     return supervisor

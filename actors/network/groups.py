@@ -3,7 +3,7 @@
 Rules
 -----
 * A group is a detached actor with a name of its own in the network, which its first worker starts and every other one
-  finds. Ray restarts it when its process or its node dies. It ends with the network.
+  finds. Ray restarts it when its process or its node dies. It ends with the network, and runs on one of its nodes.
 * All workers of a group ask for the same group; another one of its name is refused.
 
 What they do stands in `actors/groups`; this names it (`protocol.groups.ACTOR`).
@@ -11,17 +11,20 @@ What they do stands in `actors/groups`; this names it (`protocol.groups.ACTOR`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import ray
 
 from ...protocol.errors import InputError
 from ...protocol.groups import ACTOR, GroupConfig
+from ...protocol.ids import ClientId
 from ...routing.schemes.own import own
 from ..host.errors import broker_errors
 from .directory import Directory, group_name
-from .lasting_actors import actors_of, close_actors
+from .lasting_actors import close_actors, require_same, running
 from .launching import actor
+from .node_options import near_network
 
 if TYPE_CHECKING:
     from ..groups.worker import GroupWorker
@@ -39,6 +42,25 @@ class Groups:
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
         self._workers: dict[GroupWorker, None] = {}
+
+    def workers(
+        self, names: Iterable[ClientId], shared: Mapping[str, object], *without: object
+    ) -> list[GroupWorker]:
+        """Join groups that have the same settings, all of them or none; a name may occur more than once.
+
+        `without` are arguments that a group takes none of: broker, place and take_over.
+        """
+        if any(each is not None and each is not False for each in without):
+            raise InputError("group: a group goes without broker, place and take_over")
+        configs = [GroupConfig.of(name, shared) for name in names]
+        joined: list[GroupWorker] = []
+        try:
+            joined += map(self.worker, configs)
+        except BaseException:
+            for worker in joined:
+                worker.close()
+            raise
+        return joined
 
     def worker(self, config: GroupConfig) -> GroupWorker:
         """Join a group, and start it if it does not run.
@@ -59,16 +81,12 @@ class Groups:
             raise InputError("a group is a durable subscriber: launch the network with recovery=Recovery()")
         lasting = actor(
             own(ACTOR), group_name(directory.name, config.name), True,
-            get_if_exists=True, max_restarts=-1, max_task_retries=-1,
+            get_if_exists=True, max_restarts=-1, max_task_retries=-1, **near_network(directory, config.name),
         )  # fmt: skip
         with broker_errors(f"group {config.name!r}", "the group"):
             made = lasting.remote(directory.name, config)
             known: GroupConfig = ray.get(made.config.remote(), timeout=START_SECONDS)
-            if known != config:
-                raise InputError(
-                    f"network {directory.name!r} has another group {config.name!r}, with {known.beside(config)}. "
-                    "End it first, or choose another name"
-                )
+            require_same(directory.name, "group", config, known, "End")
             ray.get(made.ready.remote(), timeout=START_SECONDS)
         worker = GroupWorker(config, made, lambda one: self._workers.pop(one, None))
         self._workers[worker] = None
@@ -76,14 +94,13 @@ class Groups:
 
     def end(self, name: str) -> bool:
         """End a group of this name for good, if it runs; return whether it did."""
-        running = actors_of(self._hosts.directory.name, "group").get(
-            group_name(self._hosts.directory.name, name)
-        )
-        if running is None:
+        network = self._hosts.directory.name
+        found = running(network, "group", group_name(network, name))
+        if found is None:
             return False
         with broker_errors(f"group {name!r}", "the group"):
-            ray.get(running.finish.remote("end"), timeout=START_SECONDS)
-        ray.kill(running)
+            ray.get(found.finish.remote("end"), timeout=START_SECONDS)
+        ray.kill(found)
         return True
 
     def close(self) -> None:

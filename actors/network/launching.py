@@ -20,10 +20,9 @@ from uuid import uuid4
 
 import ray
 from ray._private import services, worker
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ...protocol.configs import Position
-from ...protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
+from ...protocol.errors import BrokerUnavailable, InputError, MissingExtra, NetworkExists, RayUnavailable
 from ...protocol.ids import BrokerId
 from ..channels.config import channels_of
 from ..forks import require_same_process
@@ -35,7 +34,8 @@ from ..telemetry.collector_actor import CollectorActor, packed_network
 from ..telemetry.files import network_of, run_name
 from .directory import NAMESPACE, Directory, collector_name, host_name, rendezvous_name
 from .java import prepare_java
-from .placing import actors_of, steady_node, working_nodes
+from .node_options import Ground, Options, await_room, dead_nodes, ground_of, near_broker
+from .placing import Node, actors_of, check_place
 from .remains import all_parts, described, how_to_end, parts_of, signs_of_life
 from .rendezvous import KEYS, Rendezvous
 from .resume_from_store import accepted, resume, store_of
@@ -51,6 +51,9 @@ NICENESS: Final = "RAY_worker_niceness"
 
 LAUNCHER_SECONDS: Final = 60.0
 """How long a launcher may give no sign of life before a detached network that is not open yet ends by itself."""
+
+STILL_SECONDS: Final = 120.0
+"""How long a launch goes on in which no process of brokers begins, where these take something of their nodes."""
 
 KNOCK_SECONDS: Final = 3.0
 """How long the head of a Ray cluster may take to accept a connection."""
@@ -281,7 +284,7 @@ def actor(
     if detached:
         options["lifetime"] = "detached"
     made = _actor_class(kind, *(groups or {}).items())
-    return made.options(name=name, namespace=NAMESPACE, num_cpus=0, **options)
+    return made.options(**{"num_cpus": 0, "name": name, "namespace": NAMESPACE, **options})
 
 
 @cache
@@ -290,10 +293,10 @@ def _actor_class(kind: type, *groups: tuple[str, int]) -> Any:
     return ray.remote(concurrency_groups=dict(groups))(kind) if groups else ray.remote(kind)
 
 
-def claim(name: str, detached: bool, store: RendezvousStore | None, nodes: Sequence[str] = ()) -> Any:
+def claim(name: str, detached: bool, store: RendezvousStore | None, where: Options) -> Any:
     """Start the rendezvous point, which takes the name; with a store, it resumes from there after its process dies."""
     _check_name(name)
-    title, options = rendezvous_name(name), near(nodes) | {"groups": {KEYS: 1}}
+    title, options = rendezvous_name(name), {"groups": {KEYS: 1}, **where}
     if store is not None:
         options |= {"max_restarts": -1, "max_task_retries": -1}
     try:
@@ -327,21 +330,21 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     Raises
     ------
     InputError
-        If a node that brokers are to run on is not in the cluster.
+        If a node that brokers are to run on is not in the cluster, or no node has a place that is asked for.
     NetworkExists
         If there is a network of that name.
     BrokerUnavailable
         If an actor dies during the launch.
     """
-    _check_nodes(settings.nodes)
-    nodes = settings.nodes or working_nodes(ray.nodes())
-    launcher = ray.get_runtime_context().get_node_id()
-    steady = steady_node(nodes, launcher, outlives=settings.detached)
+    now = ray.nodes()
+    _check_nodes(settings.nodes, now)
+    ground = ground_of(settings, now)
+    _check_places(settings, ground, now)
     name, token = settings.name, uuid4().hex
     store = store_of(settings, token)
-    rendezvous = claim(name, settings.detached, store, nodes=steady)
+    rendezvous = claim(name, settings.detached, store, ground.steady)
     with signs_of_life(lambda: _live(rendezvous), LAUNCHER_SECONDS):
-        return _start_parts(settings, stages, rendezvous, token, store, nodes, steady), rendezvous
+        return _start_parts(settings, stages, rendezvous, token, store, ground), rendezvous
 
 
 def _live(rendezvous: Any) -> None:
@@ -354,8 +357,7 @@ def _start_parts(
     rendezvous: Any,
     token: str,
     store: RendezvousStore | None,
-    nodes: tuple[str, ...],
-    steady: Sequence[str],
+    ground: Ground,
 ) -> Directory:
     """Start everything but the rendezvous point, and open the network; on an error end all of it."""
     name, recovery = settings.name, settings.recovery
@@ -364,13 +366,14 @@ def _start_parts(
         earlier = resume(settings, rendezvous) if isinstance(store, LastingStore) else None
         positions = settings.positions() if earlier is None else list(earlier.positions)
         stages.show(BROKERS, 0, len(positions))
-        collector = _start_collector(settings, token, positions, steady)
+        collector = _start_collector(settings, token, positions, ground)
         actors.append(collector)
         directory = Directory(
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
-            nodes=nodes, gateway=settings.gateway, access=settings.access, seal=token,
-            channels=channels_of(settings.links, settings.ports), chaos=settings.chaos,
+            nodes=ground.nodes, gateway=settings.gateway, access=settings.access, seal=token,
+            channels=channels_of(settings.links, settings.ports), place=settings.place, spared=ground.spared,
+            chaos=settings.chaos,
         )  # fmt: skip
         if earlier is not None:
             launches, still, seal = earlier.launches, earlier.still_seconds, earlier.seal
@@ -391,29 +394,28 @@ def _start_parts(
     return directory
 
 
-def _check_nodes(nodes: Sequence[str]) -> None:
-    living = [node["NodeID"] for node in ray.nodes() if node["Alive"]] if nodes else []
+def _check_nodes(nodes: Sequence[str], now: Sequence[Node]) -> None:
+    living = [node["NodeID"] for node in now if node["Alive"]]
     for node in nodes:
         if node not in living:
             raise InputError(f"nodes: there is no Ray node {node!r}; there is: {', '.join(sorted(living))}")
 
 
-def near(nodes: Sequence[str]) -> dict[str, Any]:
-    """Return the options that place an actor on the first of these nodes while that node is alive; none if empty.
-
-    The actor requests one byte of memory, because Ray places an actor that requests nothing on any node, whatever
-    its preference.
-    """
-    if not nodes:
-        return {}
-    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(nodes[0], soft=True), "memory": 1}
+def _check_places(settings: Settings, ground: Ground, now: Sequence[Node]) -> None:
+    """Require that what is to be started has room, before anything is."""
+    if settings.gateway is not None and settings.gateway.place is not None:
+        check_place("gateway place", settings.gateway.place, now)
+    if settings.place is not None:
+        actors = actors_of(settings.positions(), ground.nodes, settings.brokers_per_actor)
+        await_room("place", settings.place, len(actors))
 
 
-def _start_collector(settings: Settings, token: str, positions: list[Position], nodes: Sequence[str]) -> Any:
+def _start_collector(settings: Settings, token: str, positions: list[Position], ground: Ground) -> Any:
     """Start the collector of a network, which Ray restarts whenever it dies."""
     title = collector_name(settings.name)
-    options = near(nodes)
-    lasting = actor(CollectorActor, title, settings.detached, max_restarts=-1, max_task_retries=-1, **options)
+    lasting = actor(
+        CollectorActor, title, settings.detached, max_restarts=-1, max_task_retries=-1, **ground.steady
+    )
     network = packed_network(network_of(positions, settings.scheme))
     return lasting.remote(run_name(settings.name, token), settings.telemetry, *network)
 
@@ -438,7 +440,12 @@ def launch_hosts(
     ready = 0
     pending = list(waiting)
     while pending:
-        done, pending = ray.wait(pending, num_returns=1)
+        done, pending = ray.wait(pending, num_returns=1, timeout=directory.place and STILL_SECONDS)
+        if not done:
+            raise BrokerUnavailable(
+                f"launching brokers: none of {len(pending):,} has begun in {STILL_SECONDS:g} s; something else has "
+                f"taken what they are to have: {directory.place}"
+            )
         with broker_errors("launching brokers"):
             ray.get(done)
         ready += sum(waiting[call] for call in done)
@@ -459,11 +466,15 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
 
 
 def _start_host(
-    directory: Directory, brokers: Sequence[BrokerId], incarnation: int = 0, members: Sequence[BrokerId] = ()
+    directory: Directory,
+    brokers: Sequence[BrokerId],
+    incarnation: int = 0,
+    members: Sequence[BrokerId] = (),
+    dead: Sequence[str] = (),
 ) -> Any:
     """Start an actor for brokers of a network; Ray restarts it if its brokers resume from their stores."""
     title = host_name(directory.name, brokers, incarnation)
-    options = {"max_concurrency": CALLS_AT_ONCE} | near(directory.node_of(brokers[0], members))
+    options: Options = {"max_concurrency": CALLS_AT_ONCE} | near_broker(directory, brokers[0], members, dead)
     if directory.features.numbers:
         options["max_restarts"] = -1
     arguments = (
@@ -475,10 +486,13 @@ def _start_host(
 
 def start_new(directory: Directory, rendezvous: Any, places: list[Position], incarnation: int) -> None:
     """Start brokers that join a running network, each in an actor of its own; on an error, none of them remains."""
+    if directory.place is not None:
+        await_room("place", directory.place, len(places))
     hosts: dict[BrokerId, Any] = {}
+    dead = dead_nodes(directory)
     try:
         for place in places:
-            hosts[place.broker] = _start_host(directory, [place.broker], members=place.members)
+            hosts[place.broker] = _start_host(directory, [place.broker], members=place.members, dead=dead)
         ray.get([HostHandle(hosts[place.broker]).start_newcomer(place, incarnation) for place in places])
         known = {**directory.hosts, **hosts}
         for place in places:  # skips neighbours that have left in the meantime
@@ -497,7 +511,9 @@ def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerI
     """Restart dead brokers in one new actor, which the rendezvous point knows before the brokers send anything."""
     positions = [position for position in directory.positions if position.broker in brokers]
     _end_unborn(directory, rendezvous, brokers, incarnation)
-    host = _start_host(directory, brokers, incarnation)
+    if directory.place is not None:
+        await_room("place", directory.place, 1)
+    host = _start_host(directory, brokers, incarnation, dead=dead_nodes(directory))
     try:
         ray.get(HostHandle(host).start_brokers(positions, incarnation))
         known, met = directory.hosts, {other for position in positions for other in position.neighbours}

@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -24,10 +24,11 @@ from ...protocol import checks
 from ...protocol.configs import DEFAULT_SCHEME, Limits
 from ...protocol.errors import InputError, NetworkNotFound
 from ...protocol.gateways import AccessConfig, GatewayConfig
-from ...protocol.groups import GROUPS, GroupConfig
+from ...protocol.groups import GROUPS
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
+from ...protocol.node_places import NodePlace
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...recovery.durability.stable import Stable
 from ...routing.topologies.cluster_trees import Topology
@@ -104,7 +105,6 @@ class Network:
     reply = of("_attached", Attaching.reply)
     reply_async = of("_attached", Attaching.reply_async)
     dropped_replies = of("_attached", Attaching.dropped_replies)
-    subscribers = of("_attached", Attaching.subscribers)
     release = of("_attached", Attaching.release)
     dead_letters = of("_attached", Attaching.dead_letters)
 
@@ -210,19 +210,54 @@ class Network:
             or if an argument does not go with `group`; or if the name is that of a group's durable subscriber.
         """
         if checks.flag("group", group):
-            if broker is not None or place is not None or take_over:
-                raise InputError("group: a group goes without broker, place and take_over")
-            return self._groups.worker(GroupConfig.of(name, shared))
-        if shared:
-            raise InputError(f"{next(iter(shared))}: only a group has it: give group=True")
-        if checks.text("name", name).startswith(GROUPS):
-            raise InputError(
-                f"name: {name!r} is the durable subscriber of a group, which its actor is; to be a worker of it, "
-                f"use subscriber({name.removeprefix(GROUPS)!r}, group=True)"
-            )
+            return self._groups.workers([name], shared, broker, place, take_over)[0]
+        _require_no_group([checks.text("name", name)], shared)
         return self._attached.subscriber(
             name, broker=broker, place=place, durable=durable, take_over=take_over
         )
+
+    @overload
+    def subscribers(
+        self,
+        names: Iterable[ClientId],
+        *,
+        group: Literal[True],
+        group_key: str | None = None,
+        ack_seconds: float = 60.0,
+        deliveries_max: int = 5,
+        unacknowledged_max: int = 100,
+        silent_seconds: float = 10.0,
+    ) -> list[GroupWorker]: ...
+
+    @overload
+    def subscribers(
+        self,
+        names: Iterable[ClientId],
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        take_over: bool = False,
+    ) -> list[Subscriber]: ...
+
+    def subscribers(
+        self,
+        names: Iterable[ClientId],
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        take_over: bool = False,
+        group: bool = False,
+        **shared: object,
+    ) -> list[Subscriber] | list[GroupWorker]:
+        """Attach several subscribers at once, or with `group` several workers: a name twice is two of one group.
+
+        The parameters and errors are those of `subscriber`; on an error none of them is attached.
+        """
+        each = checks.texts("names", names)
+        if not checks.flag("group", group):
+            _require_no_group(each, shared)
+            return self._attached.subscribers(each, broker=broker, place=place, take_over=take_over)
+        return self._groups.workers(each, shared, broker, place, take_over)
 
     # Launching and attaching.
 
@@ -242,6 +277,7 @@ class Network:
         admission: AdmissionConfig | None = None,
         telemetry: TelemetryConfig | None = None,
         nodes: Sequence[str] | None = None,
+        place: NodePlace | None = None,
         gateway: GatewayConfig | None = None,
         access: AccessConfig | None = None,
         links: Links = LINKS_DEFAULT,
@@ -281,8 +317,12 @@ class Network:
         nodes
             Ray's ids of the nodes for the brokers. Broker b runs on ``nodes[b % len(nodes)]``, or on another of
             them if that one has died, so members of a cluster run on different nodes. The rendezvous point and
-            the collector run on the first node; if `detached`, not on the node of this process. None uses all
-            nodes with CPUs, or leaves placement to Ray if only the head has any.
+            the collector run on the first node; if `detached`, not on the node of this process. None uses the nodes
+            of `place`.
+        place
+            What the nodes of brokers must have, and what each process of brokers takes there; see docs/operations.md.
+            Everything else that the network starts runs on such nodes, too. None uses all nodes with CPUs, those
+            without GPUs if there are any; or leaves placement to Ray if there is one node only.
         gateway, access
             The gateways for clients outside Ray, one per node (of `nodes`, if given), also on nodes that join
             the Ray cluster later; and the rights of each client. None for no gateway. See docs/gateway.md.
@@ -303,7 +343,7 @@ class Network:
             If there is a network of that name.
         InputError
             If a parameter has the wrong type or is out of range, or if `detached` is requested on a Ray that
-            ends with this process. Nothing was started then.
+            ends with this process, or if no node has a place that is asked for. Nothing was started then.
         RayUnavailable
             If Ray could not be started or joined.
         """
@@ -326,6 +366,7 @@ class Network:
             links,
             ports,
             chaos,
+            place,
         )
         if isinstance(topology, str | Path):
             # Imported here because it needs pydantic, and few networks come from a file.
@@ -546,6 +587,18 @@ class Network:
             for broker, data in graph.nodes(data=True)
         )
         return f"<p><code>{escape(repr(self))}</code></p><table><tr>{head}</tr>{rows}</table>"
+
+
+def _require_no_group(names: Iterable[ClientId], shared: Mapping[str, object]) -> None:
+    """Require that subscribers which are no workers have names and settings of their own."""
+    if shared:
+        raise InputError(f"{next(iter(shared))}: only a group has it: give group=True")
+    for name in names:
+        if name.startswith(GROUPS):
+            raise InputError(
+                f"name: {name!r} is the durable subscriber of a group, which its actor is; to be a worker of it, "
+                f"use subscriber({name.removeprefix(GROUPS)!r}, group=True)"
+            )
 
 
 def _process_of(directory: Directory, *, here: bool = False) -> ClientProcess:

@@ -28,6 +28,7 @@ from ...protocol.errors import InputError
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
+from ...protocol.node_places import NodePlace
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...recovery.durability.stable import Stable
 from ...routing.topologies.cluster_trees import Topology, topology_of
@@ -65,6 +66,7 @@ class _Content(BaseModel):
     telemetry: TelemetryConfig | None = None
     gateway: GatewayConfig | None = None
     access: AccessConfig | None = None
+    place: NodePlace | None = None
 
 
 class _Outside(BaseModel):
@@ -247,6 +249,7 @@ _SECTIONS: Final[dict[str, type]] = {
     "telemetry": TelemetryConfig,
     "gateway": GatewayConfig,
     "access": AccessConfig,
+    "place": NodePlace,
 }
 
 

@@ -13,6 +13,7 @@ from ...protocol.features import Features
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
+from ...protocol.node_places import NodePlace
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...recovery.durability.stable import Stable
 from ...routing.schemes.registry import scheme as routing_scheme
@@ -44,6 +45,7 @@ class Settings:
     links: Links = LINKS_DEFAULT
     ports: str | None = None
     chaos: bool = False
+    place: NodePlace | None = None
 
     @property
     def features(self) -> Features:
@@ -73,6 +75,7 @@ class Settings:
         checks.optional("telemetry", self.telemetry, TelemetryConfig, "a TelemetryConfig()")
         checks.optional("gateway", self.gateway, GatewayConfig, "a GatewayConfig()")
         checks.optional("access", self.access, AccessConfig, "an AccessConfig()")
+        checks.optional("place", self.place, NodePlace, "a NodePlace()")
         for given in (
             self.recovery,
             self.stable,
@@ -80,6 +83,7 @@ class Settings:
             self.telemetry,
             self.gateway,
             self.access,
+            self.place,
         ):
             if given is not None:
                 given.validate()
@@ -87,6 +91,8 @@ class Settings:
             raise checks.wrong("links", self.links, "'direct' or 'ray'")
         if ports_of(self.ports) is not None and self.links == "ray":
             raise InputError("ports: links is 'ray', so no ports are used; set links='direct'")
+        if self.nodes and self.place is not None:
+            raise InputError("place: nodes says where brokers run; give one of the two")
         if self.gateway is not None:
             require("gateway")
         if self.access is not None:

@@ -29,13 +29,15 @@ from ...protocol import checks
 from ...protocol.errors import InputError, RayvousError
 from ...protocol.extras import require
 from ...protocol.ids import ClientId
+from ...protocol.node_places import NodePlace
 from ...protocol.sinks import ACTOR, Format, Partition, SinkConfig, SinkStatus, shown
 from ...routing.language.questions import to_filter
 from ...routing.schemes.own import own
 from ..host.errors import broker_errors
 from .directory import Directory, sink_name
-from .lasting_actors import actors_of, close_actors
+from .lasting_actors import actors_of, close_actors, require_same, running
 from .launching import actor
+from .node_options import near_network
 
 if TYPE_CHECKING:
     from ray import ObjectRef as RayObject  # what was asked decides what it is
@@ -138,6 +140,7 @@ class Sinks:
         roll_events: int = 1_000_000,
         columns: Mapping[str, str] | None = None,
         checkpoints: str | Path | None = None,
+        place: NodePlace | None = None,
     ) -> FileSink:
         """Write the events of a selector to files, each exactly once, until the sink or the network ends.
 
@@ -167,24 +170,27 @@ class Sinks:
         checkpoints
             A folder with the checkpoints of Spark's queries that read the files: what all of them have read is
             removed. None keeps all files.
+        place
+            What its node must have, and what it takes there, for example the label of a node with a disk; None for a
+            node of the network. See docs/operations.md.
 
         Raises
         ------
         InputError
-            If a parameter is wrong, the folder cannot be used, the name belongs to another sink, or the network does
-            not heal.
+            If a parameter is wrong, the folder cannot be used, the name belongs to another sink, no node has the
+            place, or the network does not heal.
         MissingExtra
             If the format needs one that is not installed.
         BrokerUnavailable
             If the sink does not begin in time; it goes on trying, and `status` says what it waits for.
         """
         self._hosts.require_open()
-        place = place_of(target)
+        whole = place_of(target)
         folders = partition or ("none" if format == "delta" else "hour")
         config = SinkConfig(
-            name, place, selector, format, folders, roll_seconds, roll_events,
+            name, whole, selector, format, folders, roll_seconds, roll_events,
             None if columns is None else tuple(_named(columns).items()),
-            "" if checkpoints is None else place_of(checkpoints),
+            "" if checkpoints is None else place_of(checkpoints), place,
         ).validate()  # fmt: skip
         to_filter(config.selector)
         if config.format == "delta":
@@ -196,16 +202,12 @@ class Sinks:
         lasting = actor(
             own(ACTOR), sink_name(directory.name, config.name), True,
             groups={CONTROL: CALLS_AT_ONCE}, get_if_exists=True, max_restarts=-1, max_task_retries=-1,
-            max_concurrency=CALLS_AT_ONCE,
+            max_concurrency=CALLS_AT_ONCE, **near_network(directory, config.name, place),
         )  # fmt: skip
         made = lasting.remote(directory.name, config)
         found = FileSink(config, made)
         known: SinkConfig = found._ask(lambda: _control(made.config).remote(), START_SECONDS)
-        if known != config:
-            raise InputError(
-                f"network {directory.name!r} has another sink {config.name!r}, with {known.beside(config)}. "
-                "Close it first, or choose another name"
-            )
+        require_same(directory.name, "sink", config, known, "Close")
         begun = made.ready.remote()
         try:
             found._ask(lambda: begun, START_SECONDS)
@@ -260,12 +262,12 @@ def running_sink(network: str, sink: str) -> FileSink:
     InputError
         If there is none.
     """
-    for each in actors_of(network, "sink").values():
-        with broker_errors(f"sink {sink!r}", "the sink"):
-            config: SinkConfig = ray.get(_control(each.config).remote(), timeout=END_SECONDS)
-        if config.name == sink:
-            return FileSink(config, each)
-    raise InputError(f"network {network!r} has no sink {sink!r}")
+    found = running(network, "sink", sink_name(network, sink))
+    if found is None:
+        raise InputError(f"network {network!r} has no sink {sink!r}")
+    with broker_errors(f"sink {sink!r}", "the sink"):
+        config: SinkConfig = ray.get(_control(found.config).remote(), timeout=END_SECONDS)
+    return FileSink(config, found)
 
 
 def asked_sinks(directory: Directory) -> dict[str, ObjectRef]:

@@ -16,7 +16,7 @@ from ...protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from .. import console
 from ..interrupts import ends_interrupt, interrupts_set
 from ..joined import Address, NetworkName, joined, use_ray
-from ..options import AsJson, at_most
+from ..options import AsJson, Cpus, Labels, Resources, at_most, node_place
 
 if TYPE_CHECKING:
     from ...actors.network.status import NetworkStatus
@@ -63,18 +63,24 @@ def up(
     scheme: Annotated[
         str | None, typer.Option(help=r"Routing scheme \[hybrid]; see docs/schemes.md.")
     ] = None,
+    label: Labels = None,
+    resource: Resources = None,
+    num_cpus: Cpus = None,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a network that keeps running after this command; start Ray if none is running.
 
-    Without a file, the network heals. If Ray was started for it, Ray ends with the last network.
+    Without a file, the network heals. If Ray was started for it, Ray ends with the last network. --label, --resource
+    and --num-cpus say where brokers run, and what each process of them takes there; if no node has that, nothing is
+    started.
 
     Examples
     --------
       rayvous up --name flights --clusters 4 --brokers-per-cluster 3
       rayvous up -f network.toml
       rayvous up -f network.toml --address ray://head:10001
+      rayvous up --label pool=brokers --num-cpus 0.5
     """
     from ...actors.network.lasting_ray import end_lasting_ray, start_lasting_ray
     from ...actors.network.launching import starts_ray
@@ -85,7 +91,10 @@ def up(
     from ...routing.topologies.cluster_trees import ClusterTree
 
     use_ray(address)
-    given = {"--clusters": clusters, "--brokers-per-cluster": brokers_per_cluster, "--scheme": scheme}
+    given = {
+        "--clusters": clusters, "--brokers-per-cluster": brokers_per_cluster, "--scheme": scheme, "--label": label,
+        "--resource": resource, "--num-cpus": num_cpus,
+    }  # fmt: skip
     arguments: dict[str, Any] = {"name": name}
     topology: ClusterTree | Path
     if file is not None:
@@ -101,6 +110,7 @@ def up(
             "name": NAME if name is None else name,
             "scheme": "hybrid" if scheme is None else scheme,
             "recovery": Recovery(),
+            "place": node_place(label, resource, num_cpus),
         }
         Settings(topology, **arguments).validate()
     with console.steps() as steps:

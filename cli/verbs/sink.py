@@ -9,7 +9,7 @@ import typer
 from ...protocol.errors import InputError
 from .. import console
 from ..joined import Address, NetworkName, joined
-from ..options import AsJson
+from ..options import AsJson, Cpus, Labels, Resources, node_place
 
 if TYPE_CHECKING:
     from ...protocol.sinks import Format, Partition
@@ -37,6 +37,9 @@ def sink(
         bool, typer.Option("--close", help="End the sink; the next one of its name goes on.")
     ] = False,
     end: Annotated[bool, typer.Option("--end", help="End the sink, and cancel its subscription.")] = False,
+    label: Labels = None,
+    resource: Resources = None,
+    num_cpus: Cpus = None,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,10 +53,11 @@ def sink(
       rayvous sink flights "origin = 'JFK'" --to /data/lake --name jfk
       rayvous sink flights "dep_delay > 60" --to s3://bucket/late --name late --format jsonl --roll-seconds 10
       rayvous sink flights "dest = 'LAX'" --to /data/lax --name lax --format delta
+      rayvous sink flights "dep_delay > 60" --to /mnt/disk --label disk=large --num-cpus 1
       rayvous sink flights --name jfk --close
     """
     if close or end:
-        if selector is not None or to is not None or (close and end):
+        if selector is not None or to is not None or (close and end) or label or resource or num_cpus:
             raise InputError("--close and --end take the --name of a sink, and nothing else")
         _end(network, name, end, address, as_json)
         return
@@ -64,12 +68,13 @@ def sink(
     from ...routing.language.questions import doubts_to_tell, to_filter
 
     to_filter(selector)  # validate before connecting to Ray
+    place = node_place(label, resource, num_cpus)
     chosen: Format = form  # type: ignore[assignment]  # checked by the network, as the other options
     folders: Partition | None = partition  # type: ignore[assignment]
     with joined(network, address) as net:
         made = net.sink(
             to, selector, name=name, format=chosen, partition=folders, roll_seconds=roll_seconds,
-            roll_events=roll_events,
+            roll_events=roll_events, place=place,
         )  # fmt: skip
     for doubt in doubts_to_tell(selector):
         console.err.print(f"doubtful: {doubt}", markup=False, soft_wrap=True)

@@ -46,6 +46,7 @@ GROUPS: Final = {
         "protocol.configs",
         "protocol.gateways",
         "protocol.messages",
+        "protocol.node_places",
         "protocol.stability",
         "protocol.telemetry",
         "recovery.durability",

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rayvous.actors.network import sinks
 from rayvous.cli.verbs import sink
+from rayvous.protocol.node_places import NodePlace
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -45,8 +47,25 @@ def test_a_sink_is_started_as_asked_and_doubts_are_told(rayvous: Run, asked: lis
         "partition": None,
         "roll_seconds": 60.0,
         "roll_events": 1_000_000,
+        "place": None,
     }
     assert asked == [("lake", 'country = "UK"', how)]
+
+
+def test_a_sink_is_placed_by_what_its_node_has(rayvous: Run, asked: list[Any]) -> None:
+    words = (
+        "--label",
+        "disk=in(large, huge)",
+        "--label",
+        "zone=!b",
+        "--resource",
+        "slot=2",
+        "--num-cpus",
+        "0.5",
+    )
+    assert rayvous("sink", "flights", "x > 0", "--to", "lake", *words)[0] == 0
+    ((_, _, how),) = asked
+    assert how["place"] == NodePlace({"disk": "in(large, huge)", "zone": "!b"}, {"slot": 2.0}, 0.5)
 
 
 @pytest.mark.parametrize("word", ["close", "end"])
@@ -62,6 +81,11 @@ def test_a_sink_is_ended_by_its_name(rayvous: Run, asked: list[object], word: st
         (("--to", "lake"), "a selector and --to are needed"),
         (("x > 0", "--to", "lake", "--end"), "--close and --end take the --name"),
         (("--close", "--end"), "--close and --end take the --name"),
+        (("--close", "--label", "a=b"), "--close and --end take the --name"),
+        (("x > 0", "--to", "lake", "--label", "disk"), "--label disk: write KEY=VALUE"),
+        (("x > 0", "--to", "lake", "--label", "disk=!!"), "place labels disk is '!!'"),
+        (("x > 0", "--to", "lake", "--resource", "slot=many"), "--resource slot=many: 'many' is no number"),
+        (("x > 0", "--to", "lake", "--num-cpus", "-1"), "place num_cpus is -1"),
         (("x >", "--to", "lake"), "expected a value after '>'"),
     ],
 )

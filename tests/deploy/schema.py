@@ -102,6 +102,7 @@ KINDS: dict[str, Schema] = {
             headGroupSpec=fields(
                 "rayStartParams template",
                 serviceType=one_of("ClusterIP", "NodePort", "LoadBalancer"),
+                labels=TEXTS,
                 rayStartParams=TEXTS,
                 template=TEMPLATE,
             ),
@@ -112,6 +113,7 @@ KINDS: dict[str, Schema] = {
                     replicas=WHOLE,
                     minReplicas=WHOLE,
                     maxReplicas=WHOLE,
+                    labels=TEXTS,
                     rayStartParams=TEXTS,
                     template=TEMPLATE,
                 )

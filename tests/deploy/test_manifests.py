@@ -13,6 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 from rayvous.actors.channels.config import ports_of
 from rayvous.actors.network.network_file import read_network_file
+from rayvous.actors.network.placing import fits
 from rayvous.cli.app import app
 from rayvous.cli.doctor.machine import STORE_SHARE
 from rayvous.cli.verbs.game_day import TOKEN_VARIABLE
@@ -166,6 +167,15 @@ def test_the_job_finds_its_cluster_its_token_and_its_file(tmp_path):
         ports = {port["name"]: port["containerPort"] for port in there}
         assert settings.gateway.http == f"0.0.0.0:{ports['gateway']}"
         assert settings.gateway.stomp == f"0.0.0.0:{ports['stomp']}"
+
+
+def test_brokers_run_on_the_nodes_of_a_group_and_gateways_on_all(tmp_path):
+    (path,) = RESOURCES["ConfigMap", "rayvous-network"]["data"]
+    (tmp_path / path).write_text(RESOURCES["ConfigMap", "rayvous-network"]["data"][path])
+    settings = read_network_file(tmp_path / path)
+    nodes = [{"Labels": group.get("labels", {}), "Resources": {"CPU": 2.0}} for group in GROUPS]
+    assert [fits(node, settings.place) for node in nodes] == [False, True]
+    assert all(fits(node, settings.gateway.place) for node in nodes)
 
 
 def test_a_game_day_may_delete_pods_and_no_other_pod_has_an_account():

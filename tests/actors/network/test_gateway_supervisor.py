@@ -12,6 +12,7 @@ from fakes import Actor, Method, Ray
 from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RpcError
 from rayvous.actors.network import gateways
+from rayvous.actors.network.gateway_places import GatewayNodes
 from rayvous.actors.network.gateways import GatewaysSeen, GatewaySupervisor
 from rayvous.gateway.on_nodes import GatewayActor
 from rayvous.protocol.errors import BrokerUnavailable, MissingExtra, RayvousError
@@ -81,7 +82,7 @@ def gateway(*, answers: bool = True) -> Any:
 def supervisor(monkeypatch: pytest.MonkeyPatch) -> GatewaySupervisor:
     """Return a supervisor that has looked once, and looks again only on request."""
     monkeypatch.setattr(GatewaySupervisor, "_look_on", lambda self: None)
-    made = GatewaySupervisor("net", 1, (), share_limits=True)
+    made = GatewaySupervisor("net", 1, GatewayNodes(), share_limits=True)
     made._look()
     return made
 
@@ -155,7 +156,7 @@ def test_it_looks_on_when_all_serve_and_in_a_later_life_at_once(
 
     monkeypatch.setattr(GatewaySupervisor, "_look", counted)
     ray.here.was_current_actor_reconstructed = again
-    made = GatewaySupervisor("net", 1, (), share_limits=True)
+    made = GatewaySupervisor("net", 1, GatewayNodes(), share_limits=True)
     try:
         assert looks.acquire(timeout=PATIENCE_SECONDS if again else 0.05) == again
         made.begin()

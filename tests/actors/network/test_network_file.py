@@ -81,6 +81,11 @@ def test_a_tree_by_hand_has_a_root_whose_parent_is_the_empty_text(written):
         ('name = "flights"', "", None, "name: is missing"),
         ("name =", "nme =", 1, "nme: there is no such key; there are name, topology"),
         ("= 100", '= "many"', 13, "admission.capacities.3.events_per_second: Input should be a valid number"),
+        ("[recovery]", "[place]\nlabels = { pool = 3 }\n[recovery]", 7, "place.labels.pool: Input should be a val"),
+        ("[recovery]", "[place]\nlabels = { pool = 'in()' }\n[recovery]", 7, "place.labels.pool: place labels pool is"),
+        ("[recovery]", "[place]\nresources = { CPU = 1 }\n[recovery]", 7, "place.resources.CPU: place resources: CPU"),
+        ("[recovery]", "[place]\nnum_cpus = 1.5\n[recovery]", 7, "place.num_cpus: place num_cpus is 1.5"),
+        ("[recovery]", "[place]\ncpus = 1\n[recovery]", 7, "place.cpus: there is no such key; there are labels, res"),
         ('name = "flights"', 'name = "a"\nbrokers_per_actor = true', 2, "brokers_per_actor: Input should be a valid"),
     ],
 )  # fmt: skip
@@ -126,7 +131,7 @@ SECTIONS = {
     "recovery": rv.Recovery(), "stable": rv.Stable("."), "stable.stability": rv.Stability(),
     "admission": rv.AdmissionConfig(), "admission.capacity": rv.Capacity(), "telemetry": rv.TelemetryConfig(),
     "limits": rv.Limits(), "gateway": GatewayConfig(), "gateway.limits": GatewayLimits(),
-    "access.principals.alice": Principal(),
+    "access.principals.alice": Principal(), "place": rv.NodePlace(),
 }  # fmt: skip
 NOT_FOR_PEOPLE = {"stability", "capacity", "capacities", "links", "limits"}
 """Sections of their own."""

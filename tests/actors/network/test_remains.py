@@ -77,11 +77,11 @@ def test_who_launches_is_told_what_is_in_the_way_and_what_ends_it(
     actors: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NetworkExists, match=r"already a network 'n': .* or end it: rayvous down n$"):
-        launching.claim("n", True, None)
+        launching.claim("n", True, None, {})
     actors.remove("n:rendezvous")
     lost = r"'n' has lost its rendezvous point, and .*4 actors of brokers, the collector is left of it"
     with pytest.raises(NetworkExists, match=lost + ": end it first: rayvous down n$"):
-        launching.claim("n", True, None)
+        launching.claim("n", True, None, {})
     monkeypatch.setattr(network, "starts_ray", lambda: False)
     monkeypatch.setattr(network, "ensure_ray", lambda: None)
     monkeypatch.setattr(network.ray, "get_actor", lambda *_, **__: int("none"))

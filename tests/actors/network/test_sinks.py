@@ -23,7 +23,9 @@ def asked(monkeypatch: pytest.MonkeyPatch, ready: object, **other: object) -> li
         running.ready.answers = False
     monkeypatch.setattr(sinks, "own", lambda name: SinkActor)
     monkeypatch.setattr(sinks, "actor", lambda *_, **how: SimpleNamespace(remote=lambda *given: running))
-    directory = SimpleNamespace(name="flights", features=SimpleNamespace(heals=True))
+    directory = SimpleNamespace(
+        name="flights", nodes=(), place=None, spared=(), features=SimpleNamespace(heals=True)
+    )
     hosts = SimpleNamespace(require_open=lambda: None, directory=directory)
     with pytest.raises((InputError, BrokerUnavailable)) as error:
         Sinks(hosts).sink("/data/lake", "x > 0", name="lake", **other)  # type: ignore[arg-type]
