@@ -46,6 +46,7 @@ class Inspection:
     survey = of("_hosts", Hosts.survey)
     routes = of("_hosts", Hosts.routes)
     accepted = of("_attached", Attaching.accepted)
+    dropped_replies = of("_attached", Attaching.dropped_replies)
     admission = of("_admission", NetworkAdmission.admission)
     books = of("_admission", NetworkAdmission.books)
     cpu_seconds = of("_hosts", Hosts.cpu_seconds)

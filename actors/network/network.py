@@ -104,7 +104,6 @@ class Network:
     request_async = of("_attached", Attaching.request_async)
     reply = of("_attached", Attaching.reply)
     reply_async = of("_attached", Attaching.reply_async)
-    dropped_replies = of("_attached", Attaching.dropped_replies)
     release = of("_attached", Attaching.release)
     dead_letters = of("_attached", Attaching.dead_letters)
 

@@ -38,7 +38,7 @@ def test_many_are_in_flight_and_each_gets_its_own_reply(
 
     server = threading.Thread(target=serve, daemon=True)
     server.start()
-    before = healing.dropped_replies()
+    before = healing.inspect.dropped_replies()
 
     def ask(number: int) -> int:
         event = {"to": fresh, "n": number}
@@ -59,7 +59,7 @@ def test_many_are_in_flight_and_each_gets_its_own_reply(
         assert list(pool.map(ask, range(20))) == [2 * n for n in range(20)]
     assert asyncio.run(gathered()) == [2 * n for n in range(20, 40)]
     assert healing.request({"to": fresh, "n": 50}).event["twice"] == 100
-    assert healing.dropped_replies() - before > 30, "each request got two replies"
+    assert healing.inspect.dropped_replies() - before > 30, "each request got two replies"
     attached = {each.name for each in healing._attached.clients if each.name.startswith("replies-")}
     assert len(attached) == 1, "one subscription for all of them"
 
@@ -67,7 +67,7 @@ def test_many_are_in_flight_and_each_gets_its_own_reply(
 def test_a_reply_after_the_timeout_is_dropped_and_what_is_wrong_is_refused(
     healing: rv.Network, fresh: str, asked: Subscriber
 ) -> None:
-    before = healing.dropped_replies()
+    before = healing.inspect.dropped_replies()
     with pytest.raises(RequestTimeout, match=r"no reply within 0\.2 s"):
         healing.request({"to": fresh}, timeout_seconds=0.2)
     with pytest.raises(RequestTimeout):
@@ -75,7 +75,7 @@ def test_a_reply_after_the_timeout_is_dropped_and_what_is_wrong_is_refused(
     assert list(asked.notifications(1.0)) == [], "requests expire with their timeout"
     healing.publisher(fresh).publish({"JMSDestination": healing._attached._requesting._machine.address})
     until = time.monotonic() + PATIENCE_SECONDS
-    while healing.dropped_replies() == before:
+    while healing.inspect.dropped_replies() == before:
         assert time.monotonic() < until
         time.sleep(0.01)
     for wrong in (0, -1.0, float("nan"), "5"):

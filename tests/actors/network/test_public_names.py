@@ -17,6 +17,10 @@ CLIENTS = {
     "dead_letters",
     "would_admit",
     "end_durable",
+    "request",
+    "request_async",
+    "reply",
+    "reply_async",
 }
 WAITING = {"settle", "await_convergence"}
 OPERATIONS = {
@@ -28,9 +32,9 @@ FILES = {"sink"}
 HARNESS = {"inject"}
 
 LOOKS = {
-    "accepted", "admission", "books", "brokers", "check", "converged", "cpu_seconds", "describe", "directory", "heals",
-    "host_of", "hosts", "node_of", "pid_of", "positions", "problems", "rendezvous", "routes", "scheme", "survey",
-    "timeline",
+    "accepted", "admission", "books", "brokers", "check", "converged", "cpu_seconds", "describe", "directory",
+    "dropped_replies", "heals", "host_of", "hosts", "node_of", "pid_of", "positions", "problems", "rendezvous",
+    "routes", "scheme", "survey", "timeline",
 }  # fmt: skip
 
 
@@ -41,7 +45,7 @@ def public(kind: type) -> dict[str, Any]:
 def test_a_network_has_what_users_call_and_two_doors() -> None:
     names = LIFE | CLIENTS | WAITING | OPERATIONS | VIEWS | FILES | HARNESS
     assert set(public(rv.Network)) == names
-    assert len(names) == 31, "before adding one: is it a look (`inspect`), or a fault (`inject`)?"
+    assert len(names) == 35, "before adding one: is it a look (`inspect`), or a fault (`inject`)?"
 
 
 def test_what_can_be_looked_at() -> None:
