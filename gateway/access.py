@@ -27,6 +27,7 @@ from ..protocol.gateways import ANONYMOUS, AccessConfig, GatewayLimits, Principa
 from ..routing.filters.covering import covers
 from ..routing.filters.filter import Filter, normalize_predicate, to_filter, to_predicate
 from ..routing.language.predicates import And
+from .terms import Terms
 
 __all__ = ["Access", "Rights"]
 
@@ -102,6 +103,20 @@ class Rights:
                 "subscribe",
             )
         return left
+
+    def check_terms(self, terms: Terms) -> None:
+        """Check that a subscription may ask for these terms; AccessDenied if not."""
+        mine = self.principal
+        if terms.priority > mine.priority_max:
+            raise AccessDenied(
+                f"the right to subscribe of {self.name!r} has no priority above {mine.priority_max} (priority_max)",
+                "subscribe",
+            )
+        if terms.max_delay is not None and not mine.max_delay:
+            raise AccessDenied(
+                f"the right to subscribe of {self.name!r} has no promise of a max_delay (max_delay = true gives it)",
+                "subscribe",
+            )
 
     def admit_again(self, durable: str, known: Sequence[Filter], allowed: Filter | None) -> Filter:
         """Return the existing subscription of a durable name, if it is still within the right.

@@ -39,6 +39,7 @@ from .present import Present
 from .publisher_queue import Accepted, Key, PublisherQueue, columns_bytes_max, named_by, takes_long
 from .queues import Gap
 from .streams import Stream
+from .terms import NO_TERMS, Terms
 
 __all__ = ["Accepted", "Delivery", "Gap", "Gateway", "Session", "Stream"]
 
@@ -315,6 +316,7 @@ class Session:
         narrow: bool = False,
         after: str | None = None,
         group: Mapping[str, object] | None = None,
+        terms: Terms = NO_TERMS,
     ) -> Stream:
         """Subscribe, and return the stream once the subscription is installed.
 
@@ -332,13 +334,15 @@ class Session:
         group
             The settings of the consumer group that the durable name is, of which this stream is one worker; None if it
             is none.
+        terms
+            What it asks of admission control. A durable name that has a subscription keeps what that was admitted with.
 
         Raises
         ------
         SelectorError, FilterTooComplex
             If the selector is invalid, or too large.
         AccessDenied
-            If the right does not cover it; `right` is ``"subscribe"``.
+            If the right does not cover it or its terms; `right` is ``"subscribe"``.
         LimitReached
             If too many subscriptions are open.
         InputError
@@ -347,7 +351,9 @@ class Session:
         SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
             As `Subscriber.subscribe`.
         """
-        work = self.subscribing(selector, durable=durable, narrow=narrow, after=after, group=group)
+        work = self.subscribing(
+            selector, durable=durable, narrow=narrow, after=after, group=group, terms=terms
+        )
         return await asyncio.shield(work)
 
     def subscribing(
@@ -358,9 +364,10 @@ class Session:
         narrow: bool = False,
         after: str | None = None,
         group: Mapping[str, object] | None = None,
+        terms: Terms = NO_TERMS,
     ) -> asyncio.Task[Stream]:
         """Begin to do what `subscribe` does, which goes on even if nobody awaits it; not to be cancelled."""
-        return self._gateway._whole(self._subscribing(selector, durable, after, group, narrow=narrow))
+        return self._gateway._whole(self._subscribing(selector, durable, after, group, terms, narrow=narrow))
 
     async def _subscribing(
         self,
@@ -368,6 +375,7 @@ class Session:
         durable: str | None,
         after: str | None,
         group: Mapping[str, object] | None,
+        terms: Terms,
         *,
         narrow: bool,
     ) -> Stream:
@@ -379,6 +387,7 @@ class Session:
                 raise InputError("a group has a name: give durable")
             if selector is None and durable is None:
                 raise InputError("a selector is missing: only a durable name that returns already has one")
+            of.rights.check_terms(terms)
             allowed, doubts = await self._allowed(selector, narrow)
             if of.streams >= of.limits.streams_max:
                 raise LimitReached(
@@ -386,7 +395,7 @@ class Session:
                     "streams_max",
                 )
             of.streams += 1
-            stream = await self._opened(durable, allowed, after, group)
+            stream = await self._opened(durable, allowed, after, group, terms)
             stream.doubts = doubts
             return stream
 
@@ -396,15 +405,16 @@ class Session:
         allowed: Filter | None,
         after: str | None,
         group: Mapping[str, object] | None,
+        terms: Terms,
     ) -> Stream:
         """Open a stream that is already counted; close it again if the session was closed meanwhile."""
         try:
             if durable is None:
-                stream = await self._subscribe(allowed, after)
+                stream = await self._subscribe(allowed, after, terms)
             elif group is not None:
-                stream = await self._join(durable, allowed, group)
+                stream = await self._join(durable, allowed, group, terms)
             else:
-                stream = await self._reattach(durable, allowed, after)
+                stream = await self._reattach(durable, allowed, after, terms)
         except BaseException:
             self._of.streams -= 1
             raise
@@ -427,12 +437,12 @@ class Session:
         # An adversarial filter may take long to normalize, and an intersection too.
         return decide() if is_quick(selector) and not narrow else await asyncio.to_thread(decide)
 
-    async def _subscribe(self, allowed: Filter | None, after: str | None) -> Stream:
+    async def _subscribe(self, allowed: Filter | None, after: str | None, terms: Terms) -> Stream:
         assert allowed is not None
         gateway = self._gateway
         feed = await gateway.upstream.feed(self.principal)
         try:
-            await feed.subscribe(allowed)
+            await feed.subscribe(allowed, terms)
             stream = Stream(feed, gateway.limits, gateway.texts, filter=allowed, on_end=self._gone)
             await stream.begin(after)
         except BaseException:
@@ -440,7 +450,9 @@ class Session:
             raise
         return stream
 
-    async def _reattach(self, durable: str, allowed: Filter | None, after: str | None) -> Stream:
+    async def _reattach(
+        self, durable: str, allowed: Filter | None, after: str | None, terms: Terms
+    ) -> Stream:
         gateway, of = self._gateway, self._of
         name = f"{self.principal}/{durable}"
         seal = Seal(gateway.upstream.secret, name)
@@ -455,7 +467,7 @@ class Session:
             try:
                 filter = of.rights.admit_again(durable, feed.filters, allowed)
                 if fresh:
-                    await feed.subscribe(filter)
+                    await feed.subscribe(filter, terms)
                 stream = Stream(
                     feed,
                     gateway.limits,
@@ -473,7 +485,9 @@ class Session:
             gateway._open[name] = stream
             return stream
 
-    async def _join(self, durable: str, allowed: Filter | None, group: Mapping[str, object]) -> GroupStream:
+    async def _join(
+        self, durable: str, allowed: Filter | None, group: Mapping[str, object], terms: Terms
+    ) -> GroupStream:
         gateway, of = self._gateway, self._of
         config = GroupConfig.of(f"{self.principal}/{durable}", group)
         async with of.turn:
@@ -482,7 +496,7 @@ class Session:
             try:
                 filter = of.rights.admit_again(durable, feed.filters, allowed)
                 if not feed.filters:
-                    await feed.subscribe(filter)
+                    await feed.subscribe(filter, terms)
                 stream = GroupStream(
                     feed, gateway.limits, gateway.texts, filter=filter, durable=durable, on_end=self._gone
                 )

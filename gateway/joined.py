@@ -43,6 +43,7 @@ from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
 from .network import Arrived, Feed, GroupFeed, Outlet
 from .publisher_queue import CALL_EVENTS_MAX
+from .terms import Terms
 
 CALLS_AT_ONCE: Final = 32
 HEARD_SECONDS: Final = 1.0
@@ -199,8 +200,8 @@ class _RayFeed:
     def filters(self) -> Sequence[Filter]:
         return list(self._subscriber.subscriptions.values())
 
-    async def subscribe(self, wanted: Filter) -> None:
-        await self._subscriber.subscribe_async(wanted)
+    async def subscribe(self, wanted: Filter, terms: Terms) -> None:
+        await self._subscriber.subscribe_async(wanted, priority=terms.priority, max_delay=terms.max_delay)
 
     def listen(self, more: Callable[[], None]) -> None:
         self._subscriber.listen(more)
@@ -255,8 +256,11 @@ class _GroupFeed:
         self._worker, self._pool = worker, pool
         self.filters = filters
 
-    async def subscribe(self, wanted: Filter) -> None:
-        await _in(self._pool, self._worker.subscribe, wanted)
+    async def subscribe(self, wanted: Filter, terms: Terms) -> None:
+        await _in(
+            self._pool,
+            lambda: self._worker.subscribe(wanted, priority=terms.priority, max_delay=terms.max_delay),
+        )
 
     def listen(self, more: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()

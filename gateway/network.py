@@ -15,6 +15,7 @@ from ..protocol.ids import EventId
 from ..protocol.messages.pubsub import Lost
 from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
+from .terms import Terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +82,7 @@ class Feed(Protocol):
         """The existing subscriptions; a durable subscriber that reconnects already has one."""
         ...
 
-    async def subscribe(self, wanted: Filter) -> None:
+    async def subscribe(self, wanted: Filter, terms: Terms) -> None:
         """Subscribe; the subscription is installed when this returns."""
         ...
 

@@ -56,6 +56,11 @@ class Principal:
         Concurrent subscriptions over all its connections to a gateway.
     durables_max
         Durable names that it may use at a gateway.
+    priority_max
+        The highest priority that its subscriptions may ask for: with admission control others are degraded first, and
+        may be refused for it.
+    max_delay
+        Whether its subscriptions may ask for a `max_delay`, for which brokers refuse others.
 
     These limits apply at each gateway separately, unless `GatewayConfig.share_limits` divides them among the gateways
     (`shared`). Durable names are not divided: they may be used at any gateway, and are released where they end.
@@ -71,6 +76,8 @@ class Principal:
     connections_max: int = 64
     streams_max: int = 64
     durables_max: int = 16
+    priority_max: int = 0
+    max_delay: bool = False
 
     def validate(self, name: str = "principal") -> Principal:
         """Validate the principal and return it; InputError, with its name, if a field is invalid."""
@@ -86,9 +93,10 @@ class Principal:
                     f"{name} {right} is empty, which as a selector is everything: write TRUE for that, "
                     f"{NOBODY} for nothing"
                 )
-        for right in ("watch", "operate"):
+        for right in ("watch", "operate", "max_delay"):
             checks.instance(f"{name} {right}", getattr(self, right), bool, "true or false")
-        skip = ("token_sha256", "publish", "subscribe", "watch", "operate")
+        checks.whole_number(f"{name} priority_max", self.priority_max)
+        skip = ("token_sha256", "publish", "subscribe", "watch", "operate", "priority_max", "max_delay")
         checks.positive_fields(self, name, skip=skip, none=("burst_events",))
         return self
 

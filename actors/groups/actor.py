@@ -104,7 +104,7 @@ class GroupActor:
         await asyncio.shield(self._beginning)
         return list(self._subscriber.subscriptions.values())
 
-    async def subscribe(self, wanted: Filter) -> int:
+    async def subscribe(self, wanted: Filter, priority: int = 0, max_delay: float | None = None) -> int:
         """Subscribe the group, and return the number of its one subscription; the same filter again does nothing.
 
         Raises
@@ -118,7 +118,9 @@ class GroupActor:
         async with self._subscribing:
             known = self._subscriber.subscriptions
             if not known:
-                return await asyncio.to_thread(self._subscriber.subscribe, wanted)
+                return await asyncio.to_thread(
+                    self._subscriber.subscribe, wanted, priority=priority, max_delay=max_delay
+                )
             for number, each in known.items():
                 if each == wanted:
                     return number

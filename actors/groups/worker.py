@@ -100,8 +100,10 @@ class GroupWorker:
         found: list[Filter] = self._ask(lambda: self._actor.ready.remote())
         return found
 
-    def subscribe(self, filter: Any) -> int:
+    def subscribe(self, filter: Any, *, priority: int = 0, max_delay: float | None = None) -> int:
         """Subscribe the group, and return the number of its subscription. All its workers share this one.
+
+        `priority` and `max_delay` are those of `Subscriber.subscribe`; what the first worker says counts.
 
         Raises
         ------
@@ -113,7 +115,7 @@ class GroupWorker:
             As `Subscriber.subscribe`.
         """
         wanted = to_filter(filter)
-        number: int = self._ask(lambda: self._actor.subscribe.remote(wanted))
+        number: int = self._ask(lambda: self._actor.subscribe.remote(wanted, priority, max_delay))
         return number
 
     # Events.

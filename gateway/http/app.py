@@ -28,6 +28,7 @@ from ...protocol.extras import extra
 from ...protocol.json_events import parse
 from ..core import Gateway, Session
 from ..origins import check_host, check_origin
+from ..terms import Terms
 from .answers import FORMS, accepted_members, headers_of, problem
 from .bodies import events_of, key_of, may_be_empty, seconds_of
 from .encodings import decompressed, is_compressed
@@ -242,6 +243,7 @@ class Paths:
                 narrow=_flag(query, "narrow"),
                 after=request.headers.get("last-event-id") or query.get("after"),
                 group=_group(query),
+                terms=Terms.of(query.get("priority"), query.get("max_delay")),
             )
         except BaseException:
             await session.close()

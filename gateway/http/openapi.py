@@ -152,6 +152,12 @@ def _subscribe() -> dict[str, object]:
             _query("durable", "A name under which subscription and position outlive the connection.", text),
             _query("group", "Be one of the workers that share the durable name.", {"type": "boolean"}),
             _query("group_key", "The attribute that keeps events of a group in order.", text),
+            _query(
+                "priority",
+                "Of admission control, at most the priority_max of the token.",
+                {"type": "integer"},
+            ),
+            _query("max_delay", "How many seconds its events may wait on their way.", {"type": "number"}),
             _query("narrow", "Take what the right leaves of it.", {"type": "boolean"}),
             _query("after", "As Last-Event-ID.", text),
             _query("format", "How an event is written.", {"enum": list(FORMS)}),

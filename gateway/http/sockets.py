@@ -24,6 +24,7 @@ from ...protocol.extras import extra
 from ...protocol.json_events import moment, parse
 from ..core import Gap, Gateway, Session, Stream
 from ..group_streams import require_group
+from ..terms import Terms
 from .answers import (
     FORMS,
     accepted_members,
@@ -170,7 +171,16 @@ class Socket:
 
     async def _subscribe(self, asked: Mapping[str, object]) -> dict[str, Any]:
         known = {"selector": str, "durable": str, "narrow": bool, "after": str, "stream": str, "format": str}
-        given = _members(asked, "subscribe", **known, group=bool, group_key=str)
+        given = _members(
+            asked,
+            "subscribe",
+            **known,
+            group=bool,
+            group_key=str,
+            priority=int,
+            max_delay=(int, float),
+        )
+        given["terms"] = Terms(given.pop("priority", 0), given.pop("max_delay", None))
         key = given.pop("group_key", None)
         if given.pop("group", False):
             given["group"] = {} if key is None else {"group_key": key}

@@ -373,7 +373,9 @@ class Connection:
         assert core is not None and isinstance(frame, Frame)
         if not await self._publish_all() or not await self._subscribed_all(SUBSCRIBES_AT_ONCE - 1):
             return False
-        work = core.subscribing(out.selector, durable=out.durable, narrow=out.narrow, group=out.group)
+        work = core.subscribing(
+            out.selector, durable=out.durable, narrow=out.narrow, group=out.group, terms=out.terms
+        )
         self._subscribing.append(_Subscribing(frame, out.number, work, [], []))
         work.add_done_callback(self._confirm)
         return True

@@ -11,6 +11,7 @@ from typing import Final
 
 from ...protocol import checks
 from ...protocol.errors import InputError
+from ..terms import Terms
 from .frames import Frame
 from .runs import KEY_HEADERS
 
@@ -47,6 +48,14 @@ def key_of(frame: Frame) -> tuple[str | None, Frame]:
         raise Refused(f"{' and '.join(KEY_HEADERS)} mean the same: send only one of them")
     headers = {name: value for name, value in frame.headers.items() if name not in KEY_HEADERS}
     return keys[0], replace(frame, headers=headers)
+
+
+def terms_of(frame: Frame) -> Terms:
+    """Return what a subscription asks of admission control."""
+    try:
+        return Terms.of(frame.headers.get("priority"), frame.headers.get("max-delay"))
+    except InputError as error:
+        raise Refused(str(error)) from None
 
 
 def prefetch_of(frame: Frame, most: int) -> int:

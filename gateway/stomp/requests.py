@@ -15,6 +15,7 @@ from typing import TypeAlias
 from ...protocol.batch import EventBatch
 from ...protocol.gateways import GatewayLimits
 from ...protocol.values import Value
+from ..terms import NO_TERMS, Terms
 from .frames import Frame
 
 
@@ -106,6 +107,7 @@ class Subscribe:
     durable: str | None
     narrow: bool
     group: Mapping[str, object] | None = None
+    terms: Terms = NO_TERMS
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from .acknowledging import Unacknowledged
 from .columns import batch_of_run
 from .content import event_of, expires_of, selector_of
 from .frames import Frame
-from .headers import Refused, beats_of, key_of, needed, prefetch_of
+from .headers import Refused, beats_of, key_of, needed, prefetch_of, terms_of
 from .messages import head_of, header_line, parts_1_1, parts_1_2
 from .requests import (
     Acknowledge,
@@ -298,13 +298,14 @@ class StompSession:
                 f"durable name {checks.shown(durable)} is in use here: unsubscribe first, or take another"
             )
         window = prefetch_of(frame, limits.unacknowledged_max)
+        terms = terms_of(frame)
         self._numbers += 1
         unacknowledged = Unacknowledged(mode == "client", window, limits.unacknowledged_bytes_max)
         opens = None if mode == "auto" else unacknowledged
         group = _group_of(frame)
         one = _Subscription(self._numbers, id, head_of(id), durable, opens, group is not None)
         self._by_id[id] = self._by_number[one.number] = one
-        return [Subscribe(one.number, selector, durable, headers.get("narrow") == "true", group)]
+        return [Subscribe(one.number, selector, durable, headers.get("narrow") == "true", group, terms)]
 
     def _unsubscribe(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "UNSUBSCRIBE"; a frame that names a durable subscription ends it permanently."""

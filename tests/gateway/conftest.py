@@ -17,6 +17,7 @@ from rayvous.clients.group import GroupMachine
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.network import Arrived
+from rayvous.gateway.terms import Terms
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError, NotGiven
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
@@ -96,8 +97,9 @@ class LocalFeed:
     def filters(self) -> list[Filter]:
         return self.kept.filters
 
-    async def subscribe(self, wanted: Filter) -> None:
+    async def subscribe(self, wanted: Filter, terms: Terms) -> None:
         self.kept.filters.append(wanted)
+        self.network.terms.append(terms)
 
     def listen(self, more: Callable[[], None]) -> None:
         self.more = more
@@ -154,8 +156,9 @@ class LocalWorker:
     def filters(self) -> list[Filter]:
         return self.group.filters
 
-    async def subscribe(self, wanted: Filter) -> None:
+    async def subscribe(self, wanted: Filter, terms: Terms) -> None:
         self.group.filters.append(wanted)
+        self.network.terms.append(terms)
 
     def listen(self, more: Callable[[], None]) -> None:
         self.more = more
@@ -207,6 +210,7 @@ class LocalNetwork:
         self.kept: dict[str, Kept] = {}
         self.feeds: list[LocalFeed] = []
         self.groups: dict[str, LocalGroup] = {}
+        self.terms: list[Terms] = []  # of each subscription
         self.outlets: list[LocalOutlet] = []
         self.calls = self.flushes = 0
         self.repeats, self.now = Repeats(), 0.0

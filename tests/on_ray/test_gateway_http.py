@@ -30,7 +30,14 @@ RAYVOUS = Path(sys.executable).with_name("rayvous")
 TOKENS = {name: f"token-of-{name}" for name in ("alice", "bob", "eve")}
 ACCESS = AccessConfig(
     {
-        "alice": Principal((digest_of(TOKENS["alice"]),), "TRUE", "TRUE", events_per_second=1e6),
+        "alice": Principal(
+            (digest_of(TOKENS["alice"]),),
+            "TRUE",
+            "TRUE",
+            events_per_second=1e6,
+            priority_max=3,
+            max_delay=True,
+        ),
         "bob": Principal((digest_of(TOKENS["bob"]),), "origin = 'JFK'", "origin = 'JFK'"),
         "eve": Principal((digest_of(TOKENS["eve"]),)),
     },
@@ -251,6 +258,14 @@ def test_who_may_do_what(url, who, event, publishes, selector, subscribes):
     params = {"selector": selector}
     with httpx.stream("GET", f"{url}/subscribe", headers=bearer(who), params=params) as answer:
         assert answer.status_code == subscribes
+
+
+@pytest.mark.parametrize("name", [{}, {"durable": "late"}, {"durable": "late", "group": "true"}])
+def test_what_a_subscription_asks_of_admission_control_comes_to_the_network(url, name):
+    params = {"selector": "n = 1", "priority": 3, "max_delay": 0.5, **name}
+    answer = httpx.get(f"{url}/subscribe", headers=bearer("alice"), params=params, timeout=PATIENCE_SECONDS)
+    assert answer.status_code == 400
+    assert "max_delay needs brokers that measure" in answer.json()["detail"]
 
 
 def test_a_socket_comes_back_behind_what_it_acknowledged(url):

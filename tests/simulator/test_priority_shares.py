@@ -8,7 +8,7 @@ import random
 import pytest
 from draws import seeds
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Judgement
+from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, GuaranteeStatus, Judgement
 from rayvous.routing.schemes.registry import SCHEMES, scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
@@ -88,6 +88,33 @@ def test_a_higher_priority_is_judged_by_itself_while_a_lower_one_is_asked_about(
     net.subscribe("low", 1, "k = 1", priority=0)
     net.run()
     assert not admitted(net, "low")
+
+
+def test_what_a_higher_priority_leaves_to_a_lower_one_stays_and_bars_only_those_who_come() -> None:
+    net = network(SHARES, 0)
+    for number, rate in ((1, 80), (2, 20), (3, 1)):
+        net.advertise("p", 0, f"k = {number}", rate, number)
+    net.run()
+    high = net.subscribe("high", 1, "k = 1", priority=9)
+    net.run()
+    low = net.subscribe("low", 1, "k = 1", priority=0)
+    net.run()
+    assert admitted(net, "high") and admitted(net, "low")
+    net.unsubscribe("high", high)
+    net.run()
+    net.subscribe("next", 1, "k = 3", priority=0)
+    net.subscribe("high", 1, "k = 2", priority=9)
+    net.run()
+    assert not admitted(net, "next") and admitted(net, "high")
+    net.publish("p", 0, [{"k": 1}])
+    net.run()
+    assert net.notifications("low") == [("p", 1)]
+    assert not any(isinstance(news, GuaranteeStatus) for news in net.news("low"))
+    net.unsubscribe("low", low)
+    net.run()
+    net.subscribe("next", 1, "k = 3", priority=0)
+    net.run()
+    assert admitted(net, "next")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from cloudevents.core.bindings.http import (
     to_structured_event,
 )
 from cloudevents.core.v1.event import CloudEvent
-from rayvous.protocol.gateways import GatewayLimits
+from rayvous.gateway.terms import Terms
+from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 
 JSON = {"content-type": "application/json"}
 
@@ -415,6 +416,9 @@ BAD = [
     ("GET", "/subscribe?selector=a+%3D", {}, b"", 400, "line 1"),
     ("GET", "/subscribe", {}, b"", 400, "a selector is missing"),
     ("GET", "/subscribe?selector=TRUE&narrow=perhaps", {}, b"", 400, "true or false"),
+    ("GET", "/subscribe?selector=TRUE&priority=high", {}, b"", 400, "priority is 'high'"),
+    ("GET", "/subscribe?selector=TRUE&max_delay=soon", {}, b"", 400, "max_delay is 'soon'"),
+    ("GET", "/subscribe?selector=TRUE&priority=1", {}, b"", 403, "no priority above 0"),
     ("GET", "/subscribe?selector=TRUE&format=xml", {}, b"", 400, "json, cloudevents"),
     ("DELETE", "/durables/none", {}, b"", 400, "no such name"),
 ]
@@ -854,6 +858,25 @@ def test_health_metrics_and_description(web, run, tokens):
         methods = getattr(route, "methods", None) or {"GET"}
         served |= {(route.path.replace(":path", ""), method) for method in methods - {"HEAD"}}
     assert described == served
+
+
+def test_what_a_subscription_asks_of_admission_control_comes_to_the_network(web, run):
+    mine = Principal((digest_of("t"),), "TRUE", "TRUE", priority_max=5, max_delay=True)
+
+    async def story():
+        http = web(None, AccessConfig({"me": mine}))
+        query = {"selector": "TRUE", "priority": "5", "max_delay": "0.5"}
+        async with http.open("GET", "/subscribe", token="t", query=query) as answer:
+            await answer.messages(1)
+        async with http.socket("t") as wire:
+            await wire.ask(type="subscribe", selector="TRUE", priority=-2, max_delay=1)
+            await wire.told()
+            await wire.ask(type="subscribe", selector="TRUE", priority=True)
+            return http.gateway.upstream.terms, (await wire.told())["error"]["detail"]
+
+    terms, words = run(story())
+    assert terms == [Terms(5, 0.5), Terms(-2, 1)]
+    assert "priority is True" in words
 
 
 # Consumer groups.

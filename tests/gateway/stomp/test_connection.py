@@ -56,6 +56,9 @@ def test_rights_are_those_of_the_token(served):
         await bob.ask("SUBSCRIBE", id="0", destination="/events", narrow="true")
         bob.put(Frame("SUBSCRIBE", {"id": "1", "destination": "/events"}))
         assert "the right to subscribe of 'bob' does not cover" in (await bob.next("ERROR")).body.decode()
+        bob = await client().connect("token-of-bob")
+        bob.put(Frame("SUBSCRIBE", {"id": "1", "destination": "/events", "narrow": "true", "max-delay": "1"}))
+        assert "has no promise of a max_delay" in (await bob.next("ERROR")).body.decode()
 
     served(work)
 

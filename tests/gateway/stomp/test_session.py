@@ -19,6 +19,7 @@ from rayvous.gateway.stomp.requests import (
     Unsubscribe,
 )
 from rayvous.gateway.stomp.session import State
+from rayvous.gateway.terms import Terms
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.gateways import GatewayLimits
 
@@ -264,6 +265,14 @@ def test_a_subscription_is_a_destination_and_a_selector(talk):
 
 def test_a_selector_that_is_none_is_refused_before_the_core_is_asked(talk, error):
     assert "SUBSCRIBE: " in error(talk("SUBSCRIBE", id="0", destination="/a", selector="x >"))
+
+
+def test_priority_and_max_delay_of_a_subscription_are_headers(talk, error):
+    headers = {"id": "0", "destination": "/topic/a"}
+    (request,) = talk("SUBSCRIBE", **headers, priority="5", max_delay="0.5")
+    assert request.terms == Terms(5, 0.5)
+    headers["id"] = "1"
+    assert "priority is 'high'" in error(talk("SUBSCRIBE", **headers, priority="high"))
 
 
 def test_ids_of_subscriptions_are_of_the_connection_and_may_come_again(talk, error):
