@@ -27,7 +27,7 @@ from rayvous.simulator.processes import collect_rarely
 
 SEEDS: Final = 2_000
 RUNS_MAX: Final = SEEDS // 3
-SMALL: Final[dict[str, Any]] = {"brokers_max": 8, "seconds": 4.0, "late": False}
+SMALL: Final[dict[str, Any]] = {"brokers_max": 5, "seconds": 2.0, "late": False}
 
 
 def draw(seed: int) -> Case:

@@ -4,7 +4,7 @@ Rules
 -----
 * A case is kept if it is the first to reach a point. Beyond :data:`ENTRIES_MAX` cases the one goes of which
   everything new was reached most often since.
-* A case whose points are rare is chosen more often, and less often each time that nothing new came of it.
+* A case whose points are rare is chosen more often, and less often each time that nothing new with words came of it.
 * In a folder a case is a file as ``--shrink`` writes them, named after its content. Files of other names are left
   alone. A file that cannot be read, is too large or is no case is reported, and stays.
 """
@@ -33,8 +33,8 @@ NEW_MAX: Final = 512
 """How many of the points that were new with a case it is remembered for."""
 
 
-OF_NUMBER: Final = 0.05
-"""What a point without words is worth beside one with words: there are many, and each says little."""
+CHECKSUMS_MAX: Final = 1.0
+"""What all new points without words are worth at most, beside one with words: nearly every run has hundreds of them."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Corpus:
         self._entries_max = entries_max
 
     def take(self, case: Case, seen: Seen) -> bool:
-        """Count what a run has reached; keep its case and return True if something is new."""
+        """Count what a run has reached; keep its case if something is new; return True if something with words is."""
         new = sorted((each for each in seen.points if each not in self.reached), key=_order)
         self.reached.update(seen.points)
         self.taken |= seen.taken
@@ -94,10 +94,12 @@ class Corpus:
         self.entries.append(Entry(case, name_of(case), tuple(new[:NEW_MAX]), seen.moments))
         if len(self.entries) > self._entries_max:
             self.entries.remove(min(self.entries[:-1], key=self._worth))
-        return True
+        return isinstance(new[0], str)
 
     def _worth(self, entry: Entry) -> float:
-        return sum((OF_NUMBER if isinstance(each, int) else 1.0) / self.reached[each] for each in entry.new)
+        words = sum(1.0 / self.reached[each] for each in entry.new if isinstance(each, str))
+        sums = sum(1.0 / self.reached[each] for each in entry.new if isinstance(each, int))
+        return words + min(sums, CHECKSUMS_MAX)
 
     def weights(self) -> list[float]:
         """Return how much each case is worth another one made of it."""

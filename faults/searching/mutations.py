@@ -6,7 +6,10 @@ Rules
   options allow, every broker and client exists, and no event is published that its publisher does not advertise.
 * Most mutations are *aimed*: a fault or an action at the very moment at which the run of the case reached something
   rare, just before or after it, at the broker that it was at. What happens before that is the same run.
-* The others add, remove, move, copy and redirect faults and actions, take those of another case, and change options.
+* The others add, remove, move, copy, repeat and redirect faults and actions, take those of another case, and change
+  options. What is repeated happens twice as often, or three, five or nine times: with the counts that a run reaches
+  (`seen`) that is how an error is found that needs something several times.
+* The longer nothing new came of a case, the more changes are made at once.
 * Everything comes from the given source of randomness.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
@@ -34,11 +37,15 @@ from ..plans.plans import (
     CrashCluster,
     CrashRendezvous,
     Cut,
+    CutClusters,
     Damage,
     Fault,
     FaultPlan,
+    Heal,
     Leave,
     Mend,
+    MendClusters,
+    Partition,
     Pause,
     Restart,
     RestartRendezvous,
@@ -49,7 +56,7 @@ from ..plans.plans import (
 from ..shrinking.reductions import tidy, wide_enough
 from .seen import Moment
 
-FAULTS_MAX: Final = 16
+FAULTS_MAX: Final = 32
 ACTIONS_MAX: Final = 400
 HEAL_SECONDS_MAX: Final = 40.0
 NEAR_SECONDS: Final = 0.0, 0.0, -0.0005, 0.0005, 0.005, 0.02, 0.1
@@ -57,6 +64,12 @@ NEAR_SECONDS: Final = 0.0, 0.0, -0.0005, 0.0005, 0.005, 0.02, 0.1
 
 SOON_SECONDS: Final = 0.01, 0.05, 0.3, 1.0, 3.0, 8.0
 """How long it is at most until an aimed fault is undone."""
+
+AGAIN: Final = 1, 2, 4, 8
+"""How often something is repeated."""
+
+STALE: Final = 4
+"""After how many cases of which nothing new came at most twice as many changes are made."""
 
 
 class Mutator:
@@ -71,8 +84,8 @@ class Mutator:
     def __init__(self, dice: Random) -> None:
         self._dice = dice
 
-    def mutated(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
-        """Return a case with one change or a few.
+    def mutated(self, case: Case, moments: Sequence[Moment], other: Case, stale: int = 0) -> Case:
+        """Return a case with one change or several.
 
         Parameters
         ----------
@@ -82,15 +95,24 @@ class Mutator:
             When its run reached something rare.
         other
             A case of which parts may be taken.
+        stale
+            How many cases were made of it since something new came of one.
         """
         dice = self._dice
         changed = case
-        for _ in range(dice.choice((1, 1, 2, 2, 3, 4))):
+        for _ in range(1 << dice.randint(0, 2 + min(2, stale // STALE))):
             change = dice.choices(list(CHANGES), list(CHANGES.values()))[0]
             grown = change(self, changed, moments, other)
             if len(grown.plan.faults) <= FAULTS_MAX and len(grown.actions) <= ACTIONS_MAX:
                 changed = wide_enough(tidy(grown))
         return changed
+
+    def crowded(self, case: Case, others: Sequence[Case]) -> Case:
+        """Return a case with the faults of others in addition, as far as their targets exist."""
+        for other in others:
+            grown = self._with_faults_of(case, other, 1.0)
+            case = grown if len(grown.plan.faults) <= FAULTS_MAX else case
+        return wide_enough(tidy(case))
 
     # At a moment.
 
@@ -186,6 +208,26 @@ class Mutator:
         at = min(case.plan.heal_seconds, max(0.0, fault.at_seconds + dice.uniform(-1.0, 1.0)))
         return _with_faults(case, [*case.plan.faults, replace(fault, at_seconds=at)])
 
+    def repeat_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Let a fault happen again and again, undone in between."""
+        if not (some := [fault for fault in _free(case) if type(fault) in UNDONE]):
+            return case
+        dice, plan = self._dice, case.plan
+        fault = dice.choice(some)
+        added: list[Fault] = []
+        for at in self._times(case, fault.at_seconds):
+            before = added[-1].at_seconds if added else fault.at_seconds
+            undo = UNDONE[type(fault)](fault, min(before + (at - before) * dice.random(), at))
+            added += [undo, replace(fault, at_seconds=at)]
+        return _with_faults(case, [*plan.faults, *added])
+
+    def _times(self, case: Case, after: float) -> list[float]:
+        """Return times after a time, up to the healing, at which something is repeated."""
+        dice, start = self._dice, max(0.0, after)
+        again = dice.choice(AGAIN)
+        period = (case.plan.heal_seconds - start) * dice.choice((1.0, dice.random())) / again
+        return [min(start + period * (turn + 1), case.plan.heal_seconds) for turn in range(again)]
+
     def redirect_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let a fault harm another broker or cluster."""
         if not (free := _free(case)):
@@ -202,10 +244,13 @@ class Mutator:
 
     def take_faults(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Add faults of another case, as far as their targets exist here."""
+        return self._with_faults_of(case, other, self._dice.choice((0.5, 1.0)))
+
+    def _with_faults_of(self, case: Case, other: Case, share: float) -> Case:
         positions, taken = _positions(case), list[Fault]()
         for fault in other.plan.faults:
             at = min(fault.at_seconds, case.plan.heal_seconds)
-            if self._dice.random() < 0.5 and not isinstance(fault, Damage):
+            if self._dice.random() < share and not isinstance(fault, Damage):
                 try:
                     FaultPlan("taken", (fault,), fault.at_seconds).check(positions)
                 except InputError:
@@ -282,6 +327,25 @@ class Mutator:
             del kept[place]
         return _with_actions(case, [*kept, replace(action, at_seconds=at)])
 
+    def repeat_action(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
+        """Let a client do again and again what it does once; a subscription gets a new number each time."""
+        dice, mine = self._dice, (*case.opening, *case.actions)
+        if not (kinds := sorted({action.do for action in mine} & REPEATED)):
+            return case
+        do = dice.choice(kinds)
+        action = dice.choice([each for each in mine if each.do == do])
+        number = max(each.number for each in _all(case) if each.client == action.client)
+        brokers = [place.broker for place in _positions(case)]
+        added = []
+        for turn, at in enumerate(self._times(case, action.at_seconds)):
+            again = replace(action, at_seconds=at)
+            if do == "subscribe":
+                again = replace(again, number=number + turn + 1)
+            elif do == "move":
+                again = replace(again, broker=dice.choice(brokers))
+            added.append(again)
+        return _with_actions(case, [*case.actions, *added])
+
     def drop_actions(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Leave some actions out: a smaller case is a quicker run."""
         count = len(case.actions)
@@ -333,6 +397,21 @@ class Mutator:
         return replace(case, operations=tuple(sorted(there, key=lambda each: each.at_seconds)))
 
 
+REPEATED: Final = {"subscribe", "publish", "move"}
+"""What a client may do again."""
+
+UNDONE: Final[dict[type[Fault], Callable[[Any, float], Fault]]] = {
+    Crash: lambda fault, at: Restart(at, fault.broker),
+    Leave: lambda fault, at: Restart(at, fault.broker),
+    CrashRendezvous: lambda fault, at: RestartRendezvous(at),
+    Pause: lambda fault, at: Resume(at, fault.broker),
+    Slow: lambda fault, at: Slow(at, fault.broker, 1.0),
+    Cut: lambda fault, at: Mend(at, fault.one, fault.other),
+    CutClusters: lambda fault, at: MendClusters(at, fault.one, fault.other),
+    Partition: lambda fault, at: Heal(at),
+}
+"""What undoes a fault."""
+
 Change: TypeAlias = Callable[[Mutator, Case, Sequence[Moment], Case], Case]
 CHANGES: Final[dict[Change, int]] = {
     Mutator.strike: 8,
@@ -342,12 +421,14 @@ CHANGES: Final[dict[Change, int]] = {
     Mutator.drop_fault: 2,
     Mutator.move_fault: 2,
     Mutator.copy_fault: 1,
+    Mutator.repeat_fault: 3,
     Mutator.redirect_fault: 2,
     Mutator.take_faults: 2,
     Mutator.stay_dead: 1,
     Mutator.end_otherwise: 1,
     Mutator.add_action: 1,
     Mutator.move_action: 1,
+    Mutator.repeat_action: 2,
     Mutator.drop_actions: 1,
     Mutator.change_option: 2,
 }

@@ -2,8 +2,9 @@
 
 Rules
 -----
-* One case in :data:`DRAWN_OF` is the next seed, as without a search; so a search finds in the end what seeds find. The
-  others are mutations of kept cases (`mutations`), most often of those that reached something rare (`corpus`).
+* The first :data:`DRAWN_FIRST` cases are drawn, and later one in :data:`DRAWN_OF`: in turn the next seed as without a
+  search, so a search finds in the end what seeds find, and one that has the faults of :data:`CROWD` further seeds, too.
+  The others are mutations of kept cases (`mutations`), most often of those that reached something rare (`corpus`).
 * Cases are made in rounds from what is known when the round begins, at first of few cases, later of :data:`ROUND`, and
   their results are taken in order. So a search that is bounded by runs is the same again, in however many processes it
   runs.
@@ -33,6 +34,8 @@ from .mutations import Mutator
 
 ROUND: Final = 16
 DRAWN_OF: Final = 4
+DRAWN_FIRST: Final = 32
+CROWD: Final = 3
 MOMENTS_GIVEN: Final = 16
 
 Run = Callable[[Sequence[Case]], Iterable[Attempt]]
@@ -143,6 +146,7 @@ class _Making:
     def __init__(self, draw: Callable[[int], Case], seed: int, corpus: Corpus, given: Sequence[Case]) -> None:
         self._draw, self._seed, self._corpus = draw, seed, corpus
         self._given = deque(given)
+        self._drawn = 0
         self._dice = Random(f"chaos/search/{seed}")
         self._mutator = Mutator(self._dice)
 
@@ -151,14 +155,21 @@ class _Making:
         if self._given:
             return self._given.popleft(), None
         dice, corpus = self._dice, self._corpus
-        if not corpus.entries or dice.randrange(DRAWN_OF) == 0:
-            self._seed += 1
-            return self._draw(self._seed - 1), None
+        if not corpus.entries or self._drawn < DRAWN_FIRST or dice.randrange(DRAWN_OF) == 0:
+            self._drawn += 1
+            case = self._next_seed()
+            if self._drawn % 2:
+                return case, None
+            return self._mutator.crowded(case, [self._next_seed() for _ in range(CROWD)]), None
         weights = corpus.weights()
         entry = corpus.choose(dice, weights)
         other = dice.choices(corpus.entries, weights)[0]
         moments = corpus.rare(entry, dice, MOMENTS_GIVEN)
-        return self._mutator.mutated(entry.case, moments, other.case), entry
+        return self._mutator.mutated(entry.case, moments, other.case, entry.chosen - 1), entry
+
+    def _next_seed(self) -> Case:
+        self._seed += 1
+        return self._draw(self._seed - 1)
 
 
 __all__ = ["Found", "Run", "one_by_one", "search"]

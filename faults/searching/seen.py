@@ -6,8 +6,11 @@ Rules
   (`record`) and of every message between processes (`observer`).
 * What is reached is a set of *points*. Those that have words stand for themselves: a kind of message handled with a
   part of a layer in a state, or while another kind is on its way to or from the same broker, or while others are dead
-  or paused, or after another kind; and what came out. Those without are numbers: the state of a whole part at a kind of
-  message, and pairs of states of parts. Numbers are checksums of words, so they are the same in every process.
+  or paused, or after another kind; and what came out. Those without are checksums of words: the state of a whole part
+  at a kind of message, and pairs of states of parts. They are the same in every process.
+* How often something happened is reached, too: how often one broker has handled a kind of message, how often it has
+  been restarted, and the highest number in each field of a message that is one. Up to seven each number is a point of
+  its own, beyond that each power of two.
 * Steps that are only heartbeats are left out. The state of a layer is read from its attributes: truth values, words,
   whether there is something, and whether a collection has none, one or more.
 * Of the steps in which something with words was reached first during the faults at most :data:`MOMENTS_MAX` are kept: a
@@ -17,10 +20,11 @@ Rules
 from __future__ import annotations
 
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from heapq import heappop, heappush
 from itertools import combinations
 from typing import Final, NamedTuple, TypeAlias
@@ -31,13 +35,13 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import Numbered
 from ...protocol.messages.recovery import Recovery
-from ...simulator.hosts import Connection, FromClient
+from ...simulator.hosts import Connection
 from ...simulator.network import Step
 from ...simulator.simulation import Simulation
 
 MOMENTS_MAX: Final = 500
 DEPTH_MAX: Final = 4
-OFTEN: Final = 6
+EXACT_MAX: Final = 7
 OF_LAYERS: Final = tuple(
     f"rayvous.{folder}." for folder in ("admission", "broker", "recovery", "routing.schemes")
 )
@@ -106,6 +110,8 @@ class Watch:
         self._fresh: set[str] = set()
         self._first: list[str] = []
         self._taken: set[str] = set()
+        self._handled: Counter[tuple[BrokerId, str]] = Counter()
+        self._highest: dict[tuple[str, str], int] = {}
         self._during = False
         self._began_at = 0.0
 
@@ -162,12 +168,23 @@ class Watch:
         self._last[here] = kind
         for other in self._around(here, step.now):
             self._note(f"{kind} while {other}")
-        if isinstance(received, FromClient) and received.connection > 1:
-            self._note(f"{kind} over a client's {_often(received.connection - 1)} later connection")
+        self._count(kind, here, received)
         self._state(step.broker, kind)
         if self._first and self._during and len(self._moments) < MOMENTS_MAX:
             source = received.source if isinstance(received, Received) else None
             self._moments.append(Moment(step.now - self._began_at, here, source, tuple(self._first)))
+
+    def _count(self, kind: str, here: BrokerId, received: object) -> None:
+        """Note how often a broker has handled a kind, and the highest numbers in what it handles."""
+        self._handled[here, kind] = times = self._handled[here, kind] + 1
+        if times > 1 and _often(times) != _often(times - 1):
+            self._note(f"{kind} handled {_often(times)} by one broker")
+        for given in (received, _message_in(received)):
+            for name in _numbers_in(type(given)):
+                number = getattr(given, name)
+                if number > self._highest.get((kind, name), 0):
+                    self._highest[kind, name] = number
+                    self._note(f"{kind}.{name} is {_often(number)}")
 
     def _around(self, here: BrokerId, now: float) -> Iterator[str]:
         """Yield what is on its way to or from a broker, and what is wrong with others."""
@@ -224,13 +241,24 @@ class Watch:
 
 def _kind_of(given: object) -> str:
     """Return the name of the type of a message, an event or an effect."""
+    return type(_message_in(given)).__name__
+
+
+def _message_in(given: object) -> object:
+    """Return the message in an event or an effect; itself if there is none in it."""
     message = getattr(given, "message", given)
-    return type(message.message if isinstance(message, Numbered) else message).__name__
+    return message.message if isinstance(message, Numbered) else message
+
+
+@cache
+def _numbers_in(kind: type) -> tuple[str, ...]:
+    """Return the fields of a type that are numbers, and no ids."""
+    return tuple(each.name for each in fields(kind) if each.type == "int") if is_dataclass(kind) else ()
 
 
 def _often(times: int) -> str:
     """Return how often something has happened, in few words."""
-    return f"{times}x" if times < OFTEN else f"{OFTEN}x or more"
+    return f"{times}x" if times <= EXACT_MAX else f"{1 << times.bit_length() - 1}x or more"
 
 
 def _word(value: object) -> str:

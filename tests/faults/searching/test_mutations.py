@@ -1,14 +1,18 @@
 """Mutated cases are cases: what a file may hold, within bounds, the same for the same randomness."""
 
+from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 from rayvous.faults.plans.case_files import case_from_dict, case_to_dict
 from rayvous.faults.plans.cases import publishes
+from rayvous.faults.plans.plans import Crash, FaultPlan, Restart
 from rayvous.faults.searching.attempts import attempt
 from rayvous.faults.searching.mutations import ACTIONS_MAX, CHANGES, FAULTS_MAX, Mutator
 from rayvous.faults.searching.seen import Moment
 from rayvous.faults.simulated.chaos import draw_sim_case
+from rayvous.routing.topologies.cluster_trees import topology_of
 
 EVERYTHING = {"stable": True, "admission": True, "operations": True}
 KINDS = [{}, EVERYTHING, {"damage": True}, {"scheme": "lbdd", **EVERYTHING}]
@@ -71,6 +75,47 @@ def test_every_change_happens():
             change.__name__ for change in CHANGES if change(mutator, case, MOMENTS, drawn(2, {})) != case
         }
     assert changed == {change.__name__ for change in CHANGES}
+
+
+def test_what_is_repeated_happens_again_and_is_undone_in_between():
+    plan = FaultPlan("one", (Crash(1.0, 1),), 4.0)
+    case = replace(drawn(1, {}), plan=plan)
+    for seed in range(20):
+        faults = Mutator(Random(seed)).repeat_fault(case, [], case).plan.faults
+        kinds = [type(fault) for fault in faults]
+        assert kinds == [Crash, *[Restart, Crash] * (len(kinds) // 2)] and len(kinds) > 2
+    numbers = Counter(
+        each.client
+        for seed in range(20)
+        for each in Mutator(Random(seed)).repeat_action(case, [], case).actions
+        if each not in case.actions and each.do == "subscribe"
+    )
+    assert numbers, "a subscription is repeated, too"
+
+
+def test_the_more_stale_a_case_is_the_more_is_changed():
+    case = drawn(1, {})
+    few, many = (
+        sum(
+            len(
+                {*Mutator(Random(seed)).mutated(case, MOMENTS, case, stale).plan.faults} ^ {*case.plan.faults}
+            )
+            for seed in range(20)
+        )
+        for stale in (0, 100)
+    )
+    assert many > 1.5 * few
+
+
+def test_a_crowded_case_has_the_faults_of_all():
+    cases = [drawn(seed, {}) for seed in range(1, 4)]
+    here = {place.broker for place in topology_of(cases[0].topology).positions()}
+    made = Mutator(Random(1)).crowded(cases[0], cases[1:])
+    assert case_from_dict(case_to_dict(made)) == made and {*made.plan.faults} > {*cases[0].plan.faults}
+    crashes = [each for case in cases for each in case.plan.faults if isinstance(each, Crash)]
+    assert {each.broker for each in crashes} & here <= {
+        getattr(each, "broker", None) for each in made.plan.faults
+    }
 
 
 @pytest.mark.slow

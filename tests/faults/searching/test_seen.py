@@ -39,6 +39,15 @@ def test_it_says_in_words_what_was_handled_in_which_state_while_what_else_happen
     assert any(str(point).startswith("Events: Deliver") for point in points)
 
 
+def test_it_says_how_often_and_what_the_highest_number_was(watched):
+    points = watched.seen.points
+    highest = max(action.number for action in CASE.opening + CASE.actions)
+    assert f"Register.subscription is {highest}x" in points and highest <= 7
+    assert f"Register.subscription is {highest + 1}x" not in points
+    counts = [each for each in points if str(each).startswith("Events handled ")]
+    assert "Events handled 2x by one broker" in counts and 6 < len(counts) < 16, "seven, and powers of two"
+
+
 def test_moments_are_those_of_the_faults_and_name_the_broker(watched):
     moments = watched.seen.moments
     assert moments and all(0.0 <= moment.at_seconds <= PLAN.heal_seconds for moment in moments)
