@@ -24,10 +24,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache
 from heapq import heappop, heappush
 from itertools import combinations
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...broker import Broker
 from ...protocol.effects import Multicast, Received, Send, Ticked
@@ -174,13 +173,13 @@ class Watch:
             source = received.source if isinstance(received, Received) else None
             self._moments.append(Moment(step.now - self._began_at, here, source, tuple(self._first)))
 
-    def _count(self, kind: str, here: BrokerId, received: object) -> None:
+    def _count(self, kind: str, here: BrokerId, received: Any) -> None:
         """Note how often a broker has handled a kind, and the highest numbers in what it handles."""
         self._handled[here, kind] = times = self._handled[here, kind] + 1
         if times > 1 and _often(times) != _often(times - 1):
             self._note(f"{kind} handled {_often(times)} by one broker")
         for given in (received, _message_in(received)):
-            for name in _numbers_in(type(given)):
+            for name in _numbers_in(given):
                 number = getattr(given, name)
                 if number > self._highest.get((kind, name), 0):
                     self._highest[kind, name] = number
@@ -244,16 +243,23 @@ def _kind_of(given: object) -> str:
     return type(_message_in(given)).__name__
 
 
-def _message_in(given: object) -> object:
+def _message_in(given: Any) -> Any:
     """Return the message in an event or an effect; itself if there is none in it."""
     message = getattr(given, "message", given)
     return message.message if isinstance(message, Numbered) else message
 
 
-@cache
-def _numbers_in(kind: type) -> tuple[str, ...]:
-    """Return the fields of a type that are numbers, and no ids."""
-    return tuple(each.name for each in fields(kind) if each.type == "int") if is_dataclass(kind) else ()
+def _numbers_in(given: Any) -> tuple[str, ...]:
+    """Return the fields of a message or an event that are numbers, and no ids."""
+    kind = type(given)
+    if (names := _NUMBERS.get(kind)) is None:
+        whole = fields(kind) if is_dataclass(kind) else ()
+        names = _NUMBERS[kind] = tuple(each.name for each in whole if each.type == "int")
+    return names
+
+
+_NUMBERS: Final[dict[type, tuple[str, ...]]] = {}
+"""The fields of each type that are numbers, once they were looked at."""
 
 
 def _often(times: int) -> str:
