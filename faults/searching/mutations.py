@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
@@ -210,15 +210,15 @@ class Mutator:
 
     def repeat_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let a fault happen again and again, undone in between."""
-        if not (some := [fault for fault in _free(case) if type(fault) in UNDONE]):
+        if not (some := [fault for fault in _free(case) if _undoing(fault, 0.0)]):
             return case
         dice, plan = self._dice, case.plan
         fault = dice.choice(some)
         added: list[Fault] = []
         for at in self._times(case, fault.at_seconds):
             before = added[-1].at_seconds if added else fault.at_seconds
-            undo = UNDONE[type(fault)](fault, min(before + (at - before) * dice.random(), at))
-            added += [undo, replace(fault, at_seconds=at)]
+            undo = _undoing(fault, min(before + (at - before) * dice.random(), at))
+            added += [*undo, replace(fault, at_seconds=at)]
         return _with_faults(case, [*plan.faults, *added])
 
     def _times(self, case: Case, after: float) -> list[float]:
@@ -400,18 +400,6 @@ class Mutator:
 REPEATED: Final = {"subscribe", "publish", "move"}
 """What a client may do again."""
 
-UNDONE: Final[dict[type[Fault], Callable[[Any, float], Fault]]] = {
-    Crash: lambda fault, at: Restart(at, fault.broker),
-    Leave: lambda fault, at: Restart(at, fault.broker),
-    CrashRendezvous: lambda fault, at: RestartRendezvous(at),
-    Pause: lambda fault, at: Resume(at, fault.broker),
-    Slow: lambda fault, at: Slow(at, fault.broker, 1.0),
-    Cut: lambda fault, at: Mend(at, fault.one, fault.other),
-    CutClusters: lambda fault, at: MendClusters(at, fault.one, fault.other),
-    Partition: lambda fault, at: Heal(at),
-}
-"""What undoes a fault."""
-
 Change: TypeAlias = Callable[[Mutator, Case, Sequence[Moment], Case], Case]
 CHANGES: Final[dict[Change, int]] = {
     Mutator.strike: 8,
@@ -446,6 +434,27 @@ def _flat(case: Case) -> bool:
 def _free(case: Case) -> list[Fault]:
     """Return the faults that may be changed: damage belongs to a crash, and to how often brokers compare."""
     return [fault for fault in case.plan.faults if not isinstance(fault, Damage)]
+
+
+def _undoing(fault: Fault, at: float) -> list[Fault]:
+    """Return what undoes a fault at a time; nothing if only the healing does."""
+    match fault:
+        case Crash() | Leave():
+            return [Restart(at, fault.broker)]
+        case CrashRendezvous():
+            return [RestartRendezvous(at)]
+        case Pause():
+            return [Resume(at, fault.broker)]
+        case Slow():
+            return [Slow(at, fault.broker, 1.0)]
+        case Cut():
+            return [Mend(at, fault.one, fault.other)]
+        case CutClusters():
+            return [MendClusters(at, fault.one, fault.other)]
+        case Partition():
+            return [Heal(at)]
+        case _:
+            return []
 
 
 def _all(case: Case) -> tuple[Action, ...]:

@@ -3,7 +3,7 @@
 Rules
 -----
 * The first :data:`DRAWN_FIRST` cases are drawn, and later one in :data:`DRAWN_OF`: in turn the next seed as without a
-  search, so a search finds in the end what seeds find, and one that has the faults of :data:`CROWD` further seeds, too.
+  search, so an error that a share of the seeds finds is found, and one with the faults of :data:`CROWD` more seeds.
   The others are mutations of kept cases (`mutations`), most often of those that reached something rare (`corpus`).
 * Cases are made in rounds from what is known when the round begins, at first of few cases, later of :data:`ROUND`, and
   their results are taken in order. So a search that is bounded by runs is the same again, in however many processes it

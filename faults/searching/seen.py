@@ -26,7 +26,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from heapq import heappop, heappush
 from itertools import combinations
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ...broker import Broker
 from ...protocol.effects import Multicast, Received, Send, Ticked
@@ -173,7 +173,7 @@ class Watch:
             source = received.source if isinstance(received, Received) else None
             self._moments.append(Moment(step.now - self._began_at, here, source, tuple(self._first)))
 
-    def _count(self, kind: str, here: BrokerId, received: Any) -> None:
+    def _count(self, kind: str, here: BrokerId, received: object) -> None:
         """Note how often a broker has handled a kind, and the highest numbers in what it handles."""
         self._handled[here, kind] = times = self._handled[here, kind] + 1
         if times > 1 and _often(times) != _often(times - 1):
@@ -243,13 +243,13 @@ def _kind_of(given: object) -> str:
     return type(_message_in(given)).__name__
 
 
-def _message_in(given: Any) -> Any:
+def _message_in(given: object) -> object:
     """Return the message in an event or an effect; itself if there is none in it."""
     message = getattr(given, "message", given)
     return message.message if isinstance(message, Numbered) else message
 
 
-def _numbers_in(given: Any) -> tuple[str, ...]:
+def _numbers_in(given: object) -> tuple[str, ...]:
     """Return the fields of a message or an event that are numbers, and no ids."""
     kind = type(given)
     if (names := _NUMBERS.get(kind)) is None:
