@@ -59,6 +59,7 @@ Question: TypeAlias = Literal[
     "describe",
     "durables",
     "flush_telemetry",
+    "history",
     "inject",
     "look",
     "own_bytes",

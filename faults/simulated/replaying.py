@@ -1,0 +1,118 @@
+"""The subscribers of a simulated chaos run that begin in the past: what is done with them, and the judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...clients.beginnings import OLDEST, At
+from ...protocol.errors import InputError
+from ...protocol.ids import ClientId, EventId
+from ...recovery.replay.history import HistoryAt
+from ...recovery.replay.readings import Readings
+from ...routing.language.questions import compile_predicate, to_predicate
+from ...simulator.simulation import Simulation
+from ..checker.replays import ReplayRecord, replay_violations
+from ..plans.cases import Case
+from ..plans.replay_cases import Beginning as Drawn
+from ..plans.replay_cases import Replayed, replays_of
+
+
+class Replaying:
+    """The subscribers of a case that begin in the past.
+
+    Parameters
+    ----------
+    network, case
+        Where, and what is drawn.
+    """
+
+    def __init__(self, network: Simulation, case: Case) -> None:
+        self._network, self._case = network, case
+        self._drawn = replays_of(case)
+        self._records: dict[ClientId, ReplayRecord] = {}
+        self._start = 0.0
+
+    def begin(self) -> None:
+        """Schedule everything, counted from now."""
+        network = self._network
+        self._start = network.now
+        for drawn in self._drawn:
+            network.at(self._start + drawn.begins.at_seconds, self._subscribe, drawn)
+            for rewind in drawn.rewinds:
+                network.at(self._start + rewind.at_seconds, self._rewind, drawn.client, rewind)
+            for at, seconds in drawn.deaths:
+                network.at(self._start + at, self._stop, drawn.client, seconds)
+
+    def _subscribe(self, drawn: Replayed) -> None:
+        network, client = self._network, drawn.client
+        staying = network.staying()
+        if not staying:
+            return
+        broker = drawn.broker if drawn.broker in staying else staying[0]
+        beginning = network.subscribe_at(client, broker, drawn.selectors, self._at(drawn.begins))
+        self._records[client] = ReplayRecord(*beginning)
+
+    def _rewind(self, client: ClientId, drawn: Drawn) -> None:
+        if client in self._records and self._is_in_force(client):
+            self._records[client].rewound(*self._network.rewind(client, self._at(drawn)))
+
+    def _stop(self, client: ClientId, seconds: float) -> None:
+        network = self._network
+        if client in self._records and self._is_in_force(client) and network.stop(client):
+            network.at(network.now + seconds, network.start, client)
+
+    def _is_in_force(self, client: ClientId) -> bool:
+        machine = self._network.sessions[client].subscriber
+        return machine is not None and bool(machine.in_force) and machine.in_force == machine.subscriptions
+
+    def _at(self, drawn: Drawn) -> At:
+        """Return where a subscriber begins; the oldest if what was drawn is refused."""
+        network = self._network
+        at: At = OLDEST
+        if drawn.where == "time":
+            at = self._start + drawn.share * (network.now - self._start)
+        elif drawn.where == "position":
+            spans = (network.hosts[broker].machine.ask(HistoryAt()) or {} for broker in network.living())
+            last = {name: span.last for each in spans for name, span in each.items()}
+            at = {name: int(drawn.share * number) for name, number in last.items()}
+        try:
+            network.beginning(at)
+        except InputError:
+            return OLDEST
+        return at
+
+    def violations(self) -> list[str]:
+        """Return what was done against the conditions of replays, in words."""
+        if not self._records:
+            return []
+        network, found = self._network, list[str]()
+        living = network.living()
+        retained: set[EventId] = set()
+        for broker in living:
+            retained.update(network.broker(broker).layer(Readings).history.identities())
+        for drawn in self._drawn:
+            client, record = drawn.client, self._records.get(drawn.client)
+            if record is None or not self._is_in_force(client):
+                continue
+            wanted = _wants(drawn)
+            account = network.clients.apart[client]
+            found += (
+                f"replay of {client}: {each}"
+                for each in replay_violations(
+                    record,
+                    network.notifications(client),
+                    account.losses.get(client, ()),
+                    network.account.publications(),
+                    network.account.accepted_at,
+                    wanted,
+                    living,
+                    retained,
+                    network.account.expires,
+                )
+            )
+        return found
+
+
+def _wants(drawn: Replayed) -> Callable[[Mapping[str, object]], bool]:
+    tests = [compile_predicate(to_predicate(selector)) for selector in drawn.selectors]
+    return lambda event: any(test(event) is True for test in tests)
