@@ -133,7 +133,8 @@ class SinkStatus:
     conflicts
         Values whose type was not that of their column, by the column of their own that they are in.
     lost
-        Ranges of events that may be lost, because they waited longer than their broker retains them.
+        Ranges of events that may be lost, as earlier processes of the sink and this one were told; see
+        docs/exactly-once.md.
     """
 
     name: str

@@ -40,7 +40,7 @@ from ...routing.language.questions import to_filter
 from .checkpoints import read_by_all
 from .delta import DeltaTarget
 from .folder import SinkFolder, attempt
-from .rolling import Bounds, Roll, Rolling, acknowledged_in, stem_of
+from .rolling import Bounds, Roll, Rolling, acknowledged_in, passed, stem_of
 
 AGAIN_SECONDS: Final = 2.0
 """How long a sink waits before it tries again what was refused."""
@@ -107,7 +107,7 @@ class SinkActor:
         rolling, folder = self._rolling, self._folder
         return SinkStatus(
             said.name, said.target, said.state, said.problem, self._written, folder.files, folder.bytes,
-            rolling.events + self._rolled, folder.conflicts, len(self._subscriber.losses),
+            rolling.events + self._rolled, folder.conflicts, self._lost + len(self._subscriber.losses),
         )  # fmt: skip
 
     def flush(self, seconds: float) -> None:
@@ -182,9 +182,11 @@ class SinkActor:
         self._subscriber = self._attached.subscriber(subscriber_of(self._config.name), durable=True)
         found: list[Rolling] = []
         bounds, partition = bounds_of(self._config, directory.features.times), self._config.partition
+        acknowledged = acknowledged_in(self._subscriber.found_beside)
+        self._lost = acknowledged.lost  # before this process
 
         def find() -> None:
-            last = self._folder.find(acknowledged_in(self._subscriber.found_beside))
+            last = self._folder.find(acknowledged)
             found.append(Rolling(partition, bounds, self._subscriber.position, last))
 
         if ray.get_runtime_context().was_current_actor_reconstructed:
@@ -249,8 +251,9 @@ class SinkActor:
         for place, batch in roll.parts.items():
             self._until_done(partial(self._folder.write, roll.number, place, batch))
         while True:
+            lost = self._lost + passed(self._subscriber.losses, self._rolling.position)
             try:
-                self._subscriber.acknowledge_up_to(roll.marks, [roll.number, self._folder.process])
+                self._subscriber.acknowledge_up_to(roll.marks, [roll.number, self._folder.process, lost])
                 break
             except (BrokerUnavailable, StorageFailed) as error:
                 self._wait(f"not acknowledged: {error}")

@@ -9,6 +9,7 @@ Rules
   file without a name whether its events come again. Of that roll they do not, and its files get their names; the files
   of others are removed.
 * Whatever has its name is acknowledged, so it may be read, moved and removed at any moment.
+* A broker tells of a loss until the position has passed it. How many it has passed is therefore stored, too.
 * The number of a roll is its *position*: the sum over all publishers of the last number of each, or one more than the
   last number. It rises although files are moved away, so no name is used twice.
 * The partition of an event follows from the event alone: the hour or the day in which it was published (UTC),
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -31,6 +32,7 @@ import numpy.typing as npt
 
 from ...protocol.batch import EventBatch, concat
 from ...protocol.ids import ClientId
+from ...protocol.messages.pubsub import Lost
 from ...protocol.published import bounded
 from ...protocol.sinks import FORMATS, Format, Partition
 
@@ -67,10 +69,11 @@ class FileName(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """The last roll that was acknowledged: its number, and the process that wrote it."""
+    """The last roll that was acknowledged: its number, the process that wrote it, and the losses up to its position."""
 
     number: int
     process: str
+    lost: int = 0
 
 
 NOTHING: Final = Acknowledged(0, "")
@@ -79,9 +82,14 @@ NOTHING: Final = Acknowledged(0, "")
 def acknowledged_in(beside: object) -> Acknowledged:
     """Return what a sink has stored beside its position; `NOTHING` if it has stored nothing."""
     match beside:
-        case [int(number), str(process)]:
-            return Acknowledged(number, process)
+        case [int(number), str(process), int(lost)]:
+            return Acknowledged(number, process, lost)
     return NOTHING
+
+
+def passed(losses: Iterable[Lost], position: Mapping[ClientId, int]) -> int:
+    """Return how many losses a position has passed: no later process is told of these."""
+    return sum(each.last <= position.get(each.publisher, 0) for each in losses)
 
 
 def stem_of(sink: str, network: str) -> str:
@@ -127,7 +135,7 @@ def found_in(stem: str, paths: Iterable[str], acknowledged: Acknowledged) -> Fou
         if known is None:
             continue
         name, process = known
-        if process and (name.number, process) != acknowledged:
+        if process and (name.number, process) != acknowledged[:2]:
             to_remove.append(path)
             continue
         if process:

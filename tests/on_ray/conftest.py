@@ -35,8 +35,10 @@ def _one_ray(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def healing(ray_started: None) -> Iterator[rv.Network]:
-    """A network that heals, on two hosts, and that suspects nobody who is only slow."""
-    patient = rv.Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
+    """A network that heals, on two hosts, that suspects nobody who is only slow, and retains what a slow one lacks."""
+    patient = rv.Recovery.for_tests(
+        suspect_after_seconds=4.0, client_patience_seconds=6.0, retention_seconds=3_600.0
+    )
     with rv.Network.launch(rv.ClusterTree(2, 2, degree=1), brokers_per_actor=2, recovery=patient) as net:
         net.await_convergence(60.0)
         yield net

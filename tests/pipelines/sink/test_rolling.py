@@ -16,9 +16,11 @@ from rayvous.pipelines.sink.rolling import (
     folder_of,
     found_in,
     parsed,
+    passed,
     stem_of,
 )
 from rayvous.protocol.batch import EventBatch, batch_of, concat
+from rayvous.protocol.messages.pubsub import Lost
 
 HOUR = 3_600.0
 STEM = stem_of("lake", "3fa9")
@@ -46,6 +48,8 @@ class World:
     beside: object = None
     files: dict[str, EventBatch] = field(default_factory=dict)
     read: dict[str, EventBatch] = field(default_factory=dict)
+    told: list[Lost] = field(default_factory=list)
+    given_up: list[tuple[str, int]] = field(default_factory=list)
     steps_left: int = 0
     processes: int = 0
 
@@ -74,8 +78,17 @@ class World:
                 found.append(batch.take(np.array(rows, np.intp)))
         return found
 
+    def give_up(self) -> None:
+        """The broker gives up the oldest of what is not acknowledged, and tells of it until the position has passed."""
+        for batch in self.delivered()[:1]:
+            events = [batch.identity(row) for row in range(len(batch))]
+            (publisher,) = batch.publishers
+            self.given_up += events
+            self.told.append(Lost(publisher, events[0][1], events[-1][1]))
+
     def is_new(self, publisher: str, sequence: int) -> bool:
-        return sequence > self.position.get(publisher, 0)
+        """Return whether the broker has an event for the sink."""
+        return sequence > self.position.get(publisher, 0) and (publisher, sequence) not in self.given_up
 
 
 class Sink:
@@ -85,13 +98,16 @@ class Sink:
         self.world = world
         world.processes += 1
         self.process = f"p{world.processes}"
-        found = found_in(STEM, sorted(world.files), acknowledged_in(world.beside))
+        acknowledged = acknowledged_in(world.beside)
+        found = found_in(STEM, sorted(world.files), acknowledged)
         for path in found.to_remove:
             world.step()
             del world.files[path]
         for path, name in found.to_name:
             world.rename(path, name)
         self.rolling = Rolling(partition, bounds, dict(world.position), found.last)
+        self.lost = acknowledged.lost
+        self.losses = [each for each in world.told if not passed([each], world.position)]
 
     def run(self, batches: list[EventBatch]) -> None:
         for now, batch in enumerate(batches):
@@ -112,7 +128,8 @@ class Sink:
             self.world.files[unnamed[name]] = batch
         self.world.step()
         self.world.position |= roll.marks
-        self.world.beside = [roll.number, self.process]
+        lost = self.lost + passed(self.losses, self.rolling.position)
+        self.world.beside = [roll.number, self.process, lost]
         for name, path in unnamed.items():
             self.world.rename(path, name)
 
@@ -131,15 +148,21 @@ STREAMS = st.lists(
 @settings(max_examples=300)
 @given(
     STREAMS,
-    st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["faa", "bob"]), st.booleans()), max_size=8),
+    st.lists(
+        st.tuples(st.integers(0, 12), st.sampled_from(["faa", "bob"]), st.booleans(), st.booleans()),
+        max_size=8,
+    ),
     st.integers(1, 6),
     st.sampled_from(["hour", "day", "none"]),
 )
 def test_each_event_is_in_one_file_whenever_the_process_dies(
-    stream: list[tuple[str, list[int]]], deaths: list[tuple[int, str, bool]], events_max: int, partition: str
+    stream: list[tuple[str, list[int]]],
+    deaths: list[tuple[int, str, bool, bool]],
+    events_max: int,
+    partition: str,
 ) -> None:
     """Also if filters leave gaps in the numbers, more is published while it is dead, publishers come in another order,
-    and somebody reads files and removes them."""
+    and somebody reads files and removes them. What its broker gives up meanwhile is told by the last process, too."""
     world, last = World(), dict.fromkeys(("faa", "bob"), 0)
     batches = []
     for publisher, gaps in stream:
@@ -149,21 +172,25 @@ def test_each_event_is_in_one_file_whenever_the_process_dies(
             sequences.append(last[publisher])
         batches.append(events_of(publisher, sequences))
     bounds = Bounds(events_max, 1 << 30, 1e9)
-    for i, (steps, first, reads) in enumerate(deaths):
+    for i, (steps, first, reads, gives_up) in enumerate(deaths):
         world.sent = batches[: i + 1]
         world.steps_left = steps
         if reads:
             world.read_and_remove()
+        if gives_up:
+            world.give_up()
         try:
             Sink(world, bounds, partition).run(world.delivered(first))
         except Killed:
             continue
     world.sent, world.steps_left = batches, 1_000
-    Sink(world, bounds, partition).run(world.delivered())
-    wanted = [batch.identity(row) for batch in batches for row in range(len(batch))]
+    sink = Sink(world, bounds, partition)
+    sink.run(world.delivered())
+    wanted = {batch.identity(row) for batch in batches for row in range(len(batch))} - {*world.given_up}
     world.read_and_remove()
     assert sorted(written(world)) == sorted(wanted)
     assert not world.files
+    assert sink.lost + len(sink.losses) == len(world.told)
 
 
 def test_a_roll_is_due_after_events_bytes_or_seconds() -> None:
