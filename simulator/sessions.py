@@ -6,7 +6,7 @@ Rules
   that `clients.places` chooses, possibly the same broker in a new incarnation, and looks again later if there is
   none.
 * Where brokers number their messages, a client stays at its broker. When the broker is back, the client reconnects,
-  sends BACK, and retransmits what is not acknowledged.
+  sends BACK, and retransmits what is not acknowledged. Where nothing heals, it stays there too, and has no broker.
 * Messages between a client and its broker arrive in order, unless the broker dies first or the client has left it.
 * Events that wait for their publisher's quota are accepted when they are admitted; refused events are reported
   lost.
@@ -526,7 +526,7 @@ class Sessions:
     def _died(self, host: Host, paused: bool) -> None:
         """Let the clients of a dead broker detect its death after a while."""
         self.account.crashed(self._network.now, host.id)
-        if self._numbered:
+        if self._numbered or not self._network.heals:
             return
         for session in self.by_name.values():
             if session.home is host and not session.left:

@@ -354,7 +354,16 @@ class Simulation(SimulatedNetwork):
         """Let a client move to another broker.
 
         Returns False if that broker is dead, or the same, or the client was never attached.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal: then a client stays where it is.
         """
+        if not self.heals:
+            raise InputError(
+                "clients move only in a network that heals: Simulation(recovery=Recovery.for_simulator())"
+            )
         session = self.sessions.get(checks.text("client", client))
         host = self.host(checks.whole_number("broker", broker, 0))
         return session is not None and self.clients.move(session, host)

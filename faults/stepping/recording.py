@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Never
 
 from ...protocol.effects import Received
 from ...protocol.messages.beats import is_beat
+from ...protocol.printable import printable
 from ...simulator.hosts import Connection
 from ...simulator.pending import (
     ANSWER,
@@ -225,7 +226,7 @@ class Recording:
             Moment(
                 self._network.now,
                 tuple(those) or ("other",),
-                cut(words, TEXT_MAX),
+                cut(printable(words), TEXT_MAX),
                 way,
                 changes,
                 self.reached,

@@ -231,3 +231,21 @@ def test_a_subscription_that_is_gone_before_it_was_installed_waits_for_nothing()
         "subscriptions": 0,
         "strays": 0,
     }
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
+def test_where_nothing_heals_a_client_stays_at_its_broker_even_if_that_dies(tree, scheme):
+    simulation = Simulation(tree, scheme)
+    for client, broker in (("alice", 4), ("bob", 1)):
+        simulation.run_until_installed(client, simulation.subscribe(client, broker, "price > 10"))
+    simulation.publish("exchange", 1, [{"price": 11}])
+    simulation.run()
+    simulation.crash(4)
+    simulation.at(simulation.now + 10.0, simulation.publish, "exchange", 1, [{"price": 20}])
+    simulation.run()
+    alice = simulation.sessions["alice"]
+    assert alice.home.id == 4 and not alice.connected and simulation.clients.moves == 0
+    assert simulation.notifications("alice") == [("exchange", 1)]
+    assert simulation.notifications("bob") == [("exchange", 1), ("exchange", 2)]
+    with pytest.raises(InputError, match="clients move only in a network that heals"):
+        simulation.move("bob", 2)
