@@ -7,6 +7,8 @@ Rules
   waited for.
 * A fault hits one *target*: brokers that end together. Other brokers always stay. In a tree of clusters each cluster
   keeps a member that is neither dead, paused nor cut off. A target that `holds` what only it has is not killed.
+* A machine that is to end may take its time: before its brokers were seen gone it has not been hit, and what is whole
+  then is not whole again. A fault that had no effect is not waited for.
 * Before the first fault and after each one the canary is *checked*: it rests until everything has arrived, and is
   judged. So it is at intervals in a whole network.
 * The game day ends when its time is over, when it is asked to, when a promise is broken, and when the network is not
@@ -75,6 +77,8 @@ class View:
         Who asks for the end, in words; "" if nobody.
     nodes
         What the kind ``"node"`` may hit: the living brokers of each machine.
+    void
+        The number of the last fault that had no effect.
     """
 
     now: float
@@ -87,6 +91,7 @@ class View:
     checked: int = 0
     stop: str = ""
     nodes: tuple[Target, ...] = ()
+    void: int = 0
 
     def hit_by(self, kind: str) -> tuple[Target, ...]:
         """Return what a fault of that kind hits, in rising order."""
@@ -178,6 +183,7 @@ class GameDay:
     ending: str = ""
     _strike: Strike | None = field(default=None, init=False)
     _killed: tuple[BrokerId, ...] = field(default=(), init=False)
+    _gone: bool = field(default=True, init=False)  # whether the last fault has had its effect
     _since: float = field(default=0.0, init=False)  # when the fault began, or the network was last seen whole
     _until: float = field(init=False)  # the end of the fault, or of the time to heal
     _due: float | None = field(default=None, init=False)  # when the next fault comes, once that is known
@@ -206,6 +212,9 @@ class GameDay:
         """Return what is to be done now; the host looks again after a while, at most a few seconds."""
         asked = "" if self.ending else view.broken or view.stop
         self.ending = self.ending or asked
+        if self._strike is not None:
+            living = view.clusters.keys() & set(self._strike.brokers)
+            self._gone = self._gone or not living or view.void == self._strike.number
         match self.phase:
             case "struck" if self.ending or view.now >= self._until:
                 self.phase, self._looks, self._restart_at = "healing", 0, view.now
@@ -218,6 +227,13 @@ class GameDay:
             case "waiting":
                 return self._wait(view)
         return []
+
+    @property
+    def due(self) -> float:
+        """When a look does something at the earliest, if the network is whole meanwhile; 0 if the next one may."""
+        if self.phase == "waiting":
+            return min(self._check_at, self.terms.seconds, float("inf") if self._due is None else self._due)
+        return self._until if self.phase == "struck" else 0.0
 
     # Phases.
 
@@ -245,6 +261,7 @@ class GameDay:
                 hit = allowed[int(draw.pick * len(allowed))]
                 self._strike = Strike(draw.number, kind, hit.brokers, seconds, draw.delay_seconds)
                 self._killed = hit.brokers if kind in ENDING else ()
+                self._gone = kind != "node"
                 self.phase, self.strikes, self._due = "struck", draw.number, None
                 self._since, self._until = view.now, view.now + (0.0 if kind == "reset" else seconds)
                 return [self._strike]
@@ -271,11 +288,12 @@ class GameDay:
         if missing and view.now >= self._restart_at:
             self._restart_at = view.now + AGAIN_SECONDS
             steps.append(Restart(missing))
-        if view.problems or missing:
+        if view.problems or missing or not self._gone:
             self._looks = 0
             ours = self._strike is not None
             if view.now > self._until or (self.ending and not ours):
-                why = "; ".join(view.problems[:3]) or f"dead: {', '.join(map(str, missing))}"
+                who = f"dead: {', '.join(map(str, missing))}" if missing else "its machine has not ended"
+                why = "; ".join(view.problems[:3]) or who
                 after = (
                     f"{self.terms.heal_seconds:.0f} s after {self._strike}" if ours else "from the beginning"
                 )

@@ -25,7 +25,8 @@ def rehearse(terms: Terms, view: View) -> list[tuple[float, Strike]]:
     day, found = GameDay(terms), list[tuple[float, Strike]]()
     now, checked, dead = 0.0, 0, tuple[int, ...]()
     while True:
-        for step in day.look(replace(view, now=now, dead=dead, problems=(), checked=checked)):
+        seen = replace(view, now=now, dead=dead, problems=(), checked=checked, void=day.strikes)
+        for step in day.look(seen):
             match step:
                 case Strike():
                     found.append((now, step))
@@ -35,7 +36,7 @@ def rehearse(terms: Terms, view: View) -> list[tuple[float, Strike]]:
                 case End():
                     return found
         checked += 1
-        now += STEP_SECONDS
+        now = max(now + STEP_SECONDS, day.due)
 
 
 __all__ = ["rehearse"]

@@ -140,7 +140,7 @@ class Canary:
     def check(self, number: int) -> None:
         """Begin a check, in a thread of its own; `checked` says when it has ended."""
         thread = threading.Thread(target=self._check, args=(number,), daemon=True, name=f"{self._word}:check")
-        self._threads.append(thread)
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
 
     def close(self) -> None:

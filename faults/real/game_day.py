@@ -115,6 +115,7 @@ class _Host:
         self._holder = f"{_user()}@{socket.gethostname()}, process {os.getpid()}, {uuid4().hex[:8]}"
         self._notes: list[Note] = []
         self._claimed_at = float("-inf")
+        self._void = 0
         self._begun = time.monotonic()
         self._metrics = Metrics(net.name)
         self._end: End | None = None
@@ -194,9 +195,9 @@ class _Host:
         broken = self._canary.broken() or next(iter(self._report.problems), "")
         try:
             view = view_of(self._net, self._net.status(), now, self._nodes)
-        except BrokerUnavailable as error:  # the rendezvous point does not answer
+        except (RayvousError, RayError) as error:  # somebody who has to does not answer
             view = View(now, (), {}, problems=(str(error),))
-        return replace(view, broken=broken, checked=self._canary.checked, stop=asked)
+        return replace(view, broken=broken, checked=self._canary.checked, stop=asked, void=self._void)
 
     def _ask(self, probe: Probe) -> None:
         """Ask a condition of the user; one that fails, or says what no sentences are, is a problem."""
@@ -220,6 +221,7 @@ class _Host:
                 try:
                     self._cause(step)
                 except (RayvousError, RayError) as error:  # it has left, or has just died by itself
+                    self._void = step.number
                     self._say(f"fault {step.number} had no effect: {error}")
             case Restart(brokers):
                 self._restart(brokers)
@@ -250,6 +252,7 @@ class _Host:
                 assert self._nodes is not None, "else there are no nodes to hit"
                 if failed := self._nodes.end(host):
                     self._report.problem(failed)
+                    raise InputError(failed)
             case "pause":
                 _tell([host], PauseProcess(strike.seconds))
             case "reset":

@@ -9,9 +9,12 @@ from typing import Final, TypeVar
 
 import ray
 
+from ...actors.host.errors import broker_errors
 from ...actors.host.handle import HostHandle
+from ...protocol.errors import BrokerUnavailable
 
 COMMAND_SECONDS: Final = 60.0
+ANSWER_SECONDS: Final = 5.0
 HEAD: Final = "node:__internal_head__"
 """The resource that the head of a Ray cluster has: with it all actors end."""
 
@@ -34,9 +37,9 @@ class Nodes:
     def of(self, hosts: Mapping[object, Sequence[One]]) -> list[list[One]]:
         """Return what is on each machine that may be ended, by what is in each of these living hosts."""
         unknown = [host for host in hosts if host not in self._of]
-        for host, (node, _) in zip(
-            unknown, ray.get([HostHandle(host).pid() for host in unknown]), strict=True
-        ):
+        with broker_errors("asking brokers for their machines"):
+            answers = ray.get([HostHandle(host).pid() for host in unknown], timeout=ANSWER_SECONDS)
+        for host, (node, _) in zip(unknown, answers, strict=True):
             self._of[host] = node
         here = ray.get_runtime_context().get_node_id()
         spared = {here, *(node["NodeID"] for node in ray.nodes() if HEAD in node["Resources"])}
@@ -47,19 +50,30 @@ class Nodes:
         return list(found.values())
 
     def end(self, host: object) -> str:
-        """End the machine of a host; return what went wrong, or an empty text."""
-        name = next(node["NodeManagerHostname"] for node in ray.nodes() if node["NodeID"] == self._of[host])
+        """End the machine of a host; return what went wrong, or an empty text.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If its machine is not known any more.
+        """
+        names = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes()}
+        if (
+            name := names.get(self._of.get(host, ""))
+        ) is None:  # its brokers were started elsewhere meanwhile
+            raise BrokerUnavailable("the machine is not known any more")
         words = [word.replace("{node}", name) for word in self._command]
         return run(words)
 
 
 def run(words: Sequence[str]) -> str:
-    """Run a command, and return what went wrong, or an empty text."""
+    """Run a command, and return what went wrong, or an empty text. Ctrl-C at the terminal does not reach it."""
     shown = shlex.join(words)
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, errors="replace"
-        )
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+            errors="replace", start_new_session=True,
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{shown}: {error}"
     return f"{shown}: exit status {done.returncode}: {done.stderr.strip()[-300:]}" if done.returncode else ""

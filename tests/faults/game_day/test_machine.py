@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.faults.game_day.draws import drawn
-from rayvous.faults.game_day.machine import Check, End, GameDay, Lift, Restart, Strike, Target, View, Whole
+from rayvous.faults.game_day.machine import (
+    Check,
+    End,
+    GameDay,
+    Lift,
+    Restart,
+    Step,
+    Strike,
+    Target,
+    View,
+    Whole,
+)
 from rayvous.faults.game_day.rehearsal import rehearse
 from rayvous.faults.game_day.report import GameDayReport
 from rayvous.faults.game_day.terms import (
@@ -54,10 +65,15 @@ class World:
     checked: int = 0
     checking: tuple[int, float] = (0, 0.0)
     strikes: list[Strike] = field(default_factory=list)
+    ending: tuple[float, tuple[int, ...]] | None = None  # when a machine ends that was told to
+    void: int = 0
     broken: str = ""
     stop: str = ""
 
     def look(self) -> View:
+        if self.ending is not None and self.now >= self.ending[0]:
+            self.dead |= set(self.ending[1])
+            self.ending = None
         if self.checking[0] > self.checked and self.now >= self.checking[1]:
             self.checked = self.checking[0]
         problems = ("it heals",) if self.now < self.unwhole_until or self.now < self.lasts_until else ()
@@ -66,13 +82,20 @@ class World:
         return replace(
             self.view, now=self.now, targets=living, clusters=clusters, dead=tuple(sorted(self.dead)),
             problems=problems, checked=self.checked, broken=self.broken, stop=self.stop,
+            void=self.void,
         )  # fmt: skip
 
     def do(self, step: object) -> None:
         match step:
             case Strike():
                 self.strikes.append(step)
+                if self.heals and self.meddled and self.dice.random() < 0.1:
+                    self.void = step.number
+                    return
                 self.lasts, self.lasts_until = step, self.now + step.seconds
+                if step.kind == "node":  # whole until then
+                    self.ending = self.now + self.dice.uniform(0, 90 if self.meddled else 1), step.brokers
+                    return
                 if step.kind in ENDING:
                     self.dead |= set(step.brokers)
                 self.unwhole_until = self.now + (
@@ -103,6 +126,7 @@ class World:
     def check(self, strike: Strike, seen: View, terms: Terms) -> None:
         """Assert that a network as seen survives this."""
         assert not seen.problems and not self.dead and self.now >= self.lasts_until, "it is not whole"
+        assert self.ending is None, "a machine is about to end"
         assert strike.kind in terms.kinds and not terms.spare & set(strike.brokers)
         assert not (ROOT in terms.spare and seen.root in strike.brokers)
         assert self.now + strike.seconds <= terms.seconds + 1e-6
@@ -139,14 +163,14 @@ def test_it_never_asks_for_more_than_a_network_survives_and_ends_healed(
     world, day = World(dice, view), GameDay(terms)
     refused = day.refusal(view)
     end = world.run(day)
-    assert not world.dead and end.healed and end.reason == "the time is over"
+    assert not world.dead and not world.ending and end.healed and end.reason == "the time is over"
     assert not (refused and world.strikes)
     assert day.look(world.look()) == [], "it has ended"
 
 
 def test_most_of_what_may_be_hit_is_hit_and_each_fault_waits_for_the_one_before() -> None:
     world = World(Random(1), view_of(0, 0, 0, 1, 1, 1), meddled=False)
-    world.run(GameDay(TERMS))
+    world.run(GameDay(replace(TERMS, seconds=1_500.0)))
     assert {strike.kind for strike in world.strikes} == set(KINDS)
     assert {broker for strike in world.strikes for broker in strike.brokers} == set(range(6))
     assert [strike.number for strike in world.strikes] == list(range(1, len(world.strikes) + 1))
@@ -204,7 +228,9 @@ def test_a_network_that_others_keep_from_being_whole_is_waited_for_and_not_blame
     assert end.healed and "by no fault of the game day" in end.reason and not world.strikes
 
 
-def test_the_same_seed_draws_the_same_whatever_happens_and_a_rehearsal_says_it() -> None:
+def test_the_same_seed_draws_the_same_whatever_happens_and_a_rehearsal_says_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     first = [drawn(TERMS, number) for number in (1, 2, 3)]
     assert first == [drawn(TERMS, number) for number in (1, 2, 3)]
     assert first != [drawn(replace(TERMS, seed=1), number) for number in (1, 2, 3)]
@@ -212,6 +238,17 @@ def test_the_same_seed_draws_the_same_whatever_happens_and_a_rehearsal_says_it()
     again = rehearse(TERMS, view_of(0, 0, 0, 1, 1, 1))
     assert planned == again and 10 < len(planned) < 60
     assert rehearse(replace(TERMS, seconds=1.0), view_of(0, 0)) == []
+    long = replace(TERMS, seconds=36_000.0, per_second=1 / 600)
+    looks = 0
+
+    def counted(self: GameDay, view: View) -> list[Step]:
+        nonlocal looks
+        looks += 1
+        return look(self, view)
+
+    look = GameDay.look
+    monkeypatch.setattr(GameDay, "look", counted)
+    assert rehearse(long, view_of(0, 0)) and looks < 5_000, "it does not look where nothing can happen"
 
 
 def test_terms_that_make_no_sense_are_refused() -> None:

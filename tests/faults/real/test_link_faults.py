@@ -131,6 +131,12 @@ def test_faults_with_a_lease_end_by_themselves_and_leave_nothing_behind() -> Non
         assert link.left == [], "the lease of another fault ends it no more"
         loop.ahead += 0.2
         assert await link.done() == [1, 2] and host.passage is not None
+        lane = host.passage._lanes[1, 2, "link"]
+        await lane.acquire()  # a message that is late: what is sent without the passage would overtake it
+        loop.ahead += PASSED_SECONDS + 0.1
+        await turn()
+        assert host.passage is not None
+        lane.release()
         loop.ahead += PASSED_SECONDS + 0.1
         await turn()
         assert host.passage is None

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from rayvous.faults.real import nodes
 from rayvous.faults.real.nodes import HEAD, Nodes
+from rayvous.protocol.errors import BrokerUnavailable
 
 PLACES = {"a": "head", "b": "here", "c": "far", "d": "far", "e": "further"}
 """The machine of each host."""
@@ -23,7 +24,7 @@ def _ray(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr(nodes, "HostHandle", lambda host: SimpleNamespace(pid=lambda: (PLACES[host], 7)))
     monkeypatch.setattr(nodes, "ray", SimpleNamespace(
-        get=lambda answers: answers, nodes=lambda: known,
+        get=lambda answers, timeout: answers, nodes=lambda: known,
         get_runtime_context=lambda: SimpleNamespace(get_node_id=lambda: "here"),
     ))  # fmt: skip
 
@@ -38,6 +39,8 @@ def test_a_machine_is_ended_by_its_name_and_what_goes_wrong_is_told(tmp_path: Pa
     found = Nodes(f"""sh -c 'echo "$0" > {ended}' '{{node}}; rm -r /'""")
     found.of({"c": [2]})
     assert found.end("c") == "" and ended.read_text() == "pod-far; rm -r /\n", "no shell reads the name"
+    with pytest.raises(BrokerUnavailable, match="not known any more"):
+        Nodes("true {node}").end("c")
     for command, said in (("false {node}", "exit status 1"), ("/nowhere {node}", "No such file")):
         failing = Nodes(command)
         failing.of({"c": [2]})
