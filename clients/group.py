@@ -4,7 +4,8 @@ Rules
 -----
 * An event is held by at most one worker. It is done when that worker has acknowledged it, and is never given again.
 * With a key, the events of one key are given in the order in which they came: while a worker holds some of them, the
-  next ones go to the same worker only. Events without a key are in no order.
+  next ones go to the same worker only. Those behind one that is given up wait until it is a dead letter: a process that
+  dies before would give it again, after them. Events without a key are in no order.
 * The time of an event runs since it was given, or since an event given to the same worker before it was acknowledged
   or refused. After `ack_seconds` it is overdue. So an event that waits in its worker behind another one has time, and
   one that the worker passed over has an end.
@@ -49,6 +50,7 @@ class _Line:
     owner: str | None = None  # the worker that holds, or will get, events of this key
     held: dict[EventId, None] = field(default_factory=dict)
     until: float = 0.0  # nothing is given before
+    dying: int = 0  # how many of its events are given up and no dead letters yet: nothing is given meanwhile
 
 
 @dataclass(slots=True, eq=False)
@@ -172,7 +174,7 @@ class GroupMachine:
         self._suspects: set[EventId] = set()
         self._until: dict[EventId, float] = {}  # when those expire that are not done
         self._expiring: list[tuple[float, EventId]] = []  # those of them that wait, and some that do not
-        self._dying: set[EventId] = set()
+        self._dying: dict[EventId, _Line] = {}  # given up, and no dead letters yet
 
     # Events that come.
 
@@ -240,7 +242,7 @@ class GroupMachine:
 
     def _offer(self, line: _Line, *, first: bool = False) -> None:
         """Put a line in which something waits where it is found."""
-        if not line.waiting:
+        if not line.waiting or line.dying:
             return
         if line.owner is not None:
             self._workers[line.owner].lines[line] = None
@@ -368,7 +370,8 @@ class GroupMachine:
 
     def _next_line(self, name: str, worker: _Worker, now: float) -> _Line | None:
         if worker.saving is not None:
-            return None if worker.held or worker.saving.until > now else worker.saving
+            saving = worker.saving
+            return None if worker.held or saving.dying or saving.until > now else saving
         for line in worker.lines:
             if line.until <= now:
                 return line
@@ -547,7 +550,8 @@ class GroupMachine:
                 self._tries[event] -= 1
             elif self._tries[event] >= self._config.deliveries_max:
                 del self._line_of[event]
-                self._dying.add(event)
+                self._dying[event] = line
+                line.dying += 1
                 times = self._tries[event]
                 self.given_up.append(GivenUp(*event, f"deliveries: {times}, and at the last one {why}"))
                 continue
@@ -563,15 +567,18 @@ class GroupMachine:
             if not line.held and owner.saving is not line:
                 line.owner = None
         self._offer(line, first=first)
-        if line.owner is None and not line.waiting and line in self._key_of:
+        if line.owner is None and not line.waiting and not line.dying and line in self._key_of:
             del self._keyed[self._key_of.pop(line)]
 
     # What is done.
 
     def buried(self, event: EventId) -> None:
         """Record that an event that was given up is a dead letter."""
-        self._dying.discard(event)
+        line = self._dying.pop(event, None)
         self._finish(event)
+        if line is not None:
+            line.dying -= 1
+            self._released(line, first=True)
 
     def _finish(self, event: EventId) -> None:
         publisher, sequence = event
@@ -612,7 +619,7 @@ class GroupMachine:
             )
             found |= line.owner is None and any(line is each for _, _, each in self._later)
             saved = line.owner is not None and self._workers[line.owner].saving is line
-            assert saved or found == bool(line.waiting), "what waits is found"
+            assert saved or found == (bool(line.waiting) and not line.dying), "what waits is found"
         for name, worker in self._workers.items():
             assert all(self._holder[event] == name for event in worker.held)
             assert len(worker.held) <= self._config.unacknowledged_max

@@ -158,6 +158,10 @@ class SimulatedGroup:
             self._begin()
         return True
 
+    def __len__(self) -> int:
+        """Return how many of the events that have come are neither done nor dead letters."""
+        return len(self._machine) + len(self._machine.given_up)
+
     def come(self, batch: EventBatch, rows: Rows) -> None:
         """Take events that reach the process."""
         if not self._alive:
@@ -196,6 +200,7 @@ class SimulatedGroup:
             machine.buried((letter.publisher, letter.sequence))
             self._witness.gave_up((letter.publisher, letter.sequence))
             self._store()
+            self._wake()
 
     def _note_lost(self) -> None:
         """Record what workers hold no more, although they may not know, or are dead."""

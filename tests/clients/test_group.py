@@ -81,10 +81,12 @@ def test_an_event_that_is_refused_too_often_is_given_up_with_the_reason() -> Non
     (letter,) = machine.given_up
     assert (letter.publisher, letter.sequence) == ("p", 1)
     assert letter.reason == "deliveries: 3, and at the last one worker 'a' refused it"
-    assert got(machine, "b") == [2] and machine.position == {}
-    machine.acknowledge("b", ("p", 2), 0.0)
+    assert machine.take("p", 3, "x") and machine.take("p", 4, "y") and len(machine) == 3
+    assert got(machine, "b") == [4], (
+        "a process that dies now gives 1 again: nothing of its key goes before it"
+    )
     machine.buried(("p", 1))
-    assert machine.position == {"p": 2} and not len(machine)
+    assert machine.position == {"p": 1} and got(machine, "b") == [2, 3]
 
 
 def test_who_is_silent_or_stands_still_loses_what_it_holds_and_is_told() -> None:
@@ -233,7 +235,7 @@ class Dumb:
     events: list[tuple[tuple[str, int], Hashable | None]] = field(default_factory=list)
     state: dict[tuple[str, int], str] = field(
         default_factory=dict
-    )  # "waiting", "over", or the worker that holds it
+    )  # "waiting", "dying", "over", or the worker that holds it
     until: dict[object, float] = field(default_factory=dict)
 
     def may_get(self, name: str, now: float) -> list[tuple[str, int]]:
@@ -255,6 +257,7 @@ STEP = st.one_of(
     st.tuples(st.just("refuse"), st.sampled_from("abc"), st.integers(0, 5)),
     st.tuples(st.just("leave"), st.sampled_from("abc"), st.sampled_from(["", "died"])),
     st.tuples(st.just("wait"), st.sampled_from([1.0, 11.0, 31.0]), st.none()),
+    st.tuples(st.just("bury"), st.none(), st.none()),
     st.tuples(st.just("restart"), st.sampled_from(["abc", "a", ""]), st.none()),
 )
 
@@ -273,6 +276,10 @@ class Run:
             if holder == name and not self.machine.holds(name, event):
                 self.dumb.state[event] = "waiting"
                 self.records.append(LostIt(name, event))
+        for letter in self.machine.given_up:
+            self.dumb.state[letter.publisher, letter.sequence] = "dying"
+
+    def bury(self) -> None:
         while self.machine.given_up:
             letter = self.machine.given_up.popleft()
             event = letter.publisher, letter.sequence
@@ -321,13 +328,15 @@ class Run:
         elif what == "wait":
             self.now += given
             machine.tick(self.now)
+        elif what == "bury":
+            self.bury()
         elif what == "restart":
             self.restart(given)
         for name in "abc":
             self.sync(name)
         machine = self.machine
         machine.check()
-        over = [event for event, state in self.dumb.state.items() if state == "over"]
+        over = [event for event, state in self.dumb.state.items() if state in ("dying", "over")]
         assert len(machine) == len(self.dumb.events) - len(over)
 
     def restart(self, who_returns: str) -> None:
@@ -335,6 +344,7 @@ class Run:
         opens = self.now + 5.0
         self.machine = GroupMachine(self.dumb.config, kept.position, kept.done, kept.tries, opens)
         self.dumb.until.clear()
+        self.dumb.state |= {event: "waiting" for event, state in self.dumb.state.items() if state == "dying"}
         half = len(self.dumb.events) // 2
         for place, (event, key) in enumerate([*self.dumb.events, (("", 0), None)]):
             if place == half:
@@ -366,6 +376,7 @@ def test_it_gives_what_the_reference_allows_and_in_the_end_everything(
         run.machine.tick(run.now)
         for name in "abc":
             run.sync(name)
+        run.bury()
     keys = {event: key for event, key in run.dumb.events if key is not None}
     events = [event for event, _ in run.dumb.events]
     assert group_violations(run.records, events, keys, deliveries_max=3) == []

@@ -10,6 +10,8 @@ from rayvous.clients.group_worker import WorkerMachine
 from rayvous.faults.checker.groups import Acknowledged, Gave, GaveUp, GroupRecord, LostIt
 from rayvous.faults.plans.group_cases import groups_of
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
+from rayvous.faults.simulated.judging import durable_problems
+from rayvous.faults.simulated.on_simulator import OnSimulator
 from rayvous.protocol.groups import PUBLISHER_KEY
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.durable_clients import DurableClients
@@ -86,6 +88,28 @@ def test_what_is_given_up_while_the_group_moves_is_a_dead_letter():
     net.advance(30.0)
     given_up = {each.event for each in record.records if isinstance(each, GaveUp)}
     assert letters_of(net) == given_up == {("p", number) for number in range(1, 41)}
+
+
+def test_those_behind_an_event_of_their_key_that_is_given_up_wait_until_it_is_a_dead_letter(monkeypatch):
+    monkeypatch.setattr(groups, "TURN_SECONDS", 5.0)  # dead letters are made that seldom
+    net, record = group(PUBLISHER_KEY, Refuses(3))
+    publish(net, 3)
+    net.advance(80.0)
+    assert record.violations(4) == [] and made(record)[GaveUp] == len(letters_of(net)) == 3
+
+
+def test_a_run_ends_when_its_groups_have_done_everything_however_slow_they_are(monkeypatch):
+    system = OnSimulator(draw_sim_case(4, stable=True, brokers_max=4))
+    net, record = group(PUBLISHER_KEY)
+    system.network = net
+    net.publish("p", 0, [{"n": 1}] * 150)
+    net.advance(1.0)
+    assert durable_problems(net)
+    assert system.unforgotten() == record.violations(4) == []
+    monkeypatch.setattr(GroupMachine, "give", lambda machine, name, now, most=None: [])
+    net.publish("p", 0, [{"n": 1}])
+    net.advance(1.0)
+    assert len(system.unforgotten()) == 1, "it does not wait for a group that does nothing"
 
 
 def forgets_what_is_above(machine, progress=GroupMachine.progress):
