@@ -57,6 +57,7 @@ HEADER_NAMES: Final = {attribute: header for header, attribute in JMS_NAMES.item
 MEDIA_TYPES_KEPT: Final = 64
 
 EXPIRES_MAX: Final = 2**63 - 1
+DIGITS_MAX: Final = 19
 EXPIRES: Final = "expires"
 """When an event expires, in milliseconds since 1970, 0 for never: as with ActiveMQ, and `JMSExpiration`."""
 NOT_CONTENT: Final = frozenset(
@@ -98,11 +99,16 @@ def expires_of(frame: Frame) -> float | None:
         If the header is no time; the message says what to send.
     """
     given = frame.headers.get(EXPIRES, "0").strip()
-    if not (given.isascii() and given.isdigit()) or int(given[:20]) > EXPIRES_MAX:
+    digits = given.lstrip("0")
+    if (
+        not (given.isascii() and given.isdigit())
+        or len(digits) > DIGITS_MAX
+        or int(digits or 0) > EXPIRES_MAX
+    ):
         raise EventError(
             f"{EXPIRES} is {checks.shown(given)}: it must be a time in milliseconds since 1970, or 0 for never"
         )
-    return int(given) / 1_000 or None
+    return int(digits or 0) / 1_000 or None
 
 
 def selector_of(destination: str, selector: str) -> str:
