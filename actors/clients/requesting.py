@@ -6,6 +6,8 @@ Rules
 * A request expires with its timeout, and a reply with the request, so nobody works for a requester that waits no more.
 * A thread reads the replies. A request waits for a future that this thread resolves, so threads and event loops may ask
   at a time, as many as `IN_FLIGHT_MAX`.
+* When the subscription fails, the requests that wait fail with it. The next one begins to read again: the subscriber
+  looks for another broker by itself, and may have found one.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from uuid import uuid4
 
 from ...clients.requests import RequestMachine, reply_to
 from ...protocol import checks
-from ...protocol.errors import ClientError, RayvousError, RequestTimeout
+from ...protocol.errors import ClientError, RequestTimeout
 from ...routing.language.questions import FilterLike, to_filter
 from .notification import Notification
 from .publisher import Publisher
@@ -50,7 +52,7 @@ class Requesting:
         self._subscriber: Subscriber | None = None
         self._beginning, self._turn = threading.Lock(), threading.Lock()
         self._waiting: dict[str, Future[Notification]] = {}
-        self._error: RayvousError | None = None
+        self._error: Exception | None = None  # why nobody reads the replies
 
     @property
     def dropped(self) -> int:
@@ -72,14 +74,21 @@ class Requesting:
         with self._beginning:
             if self._subscriber is None:
                 subscriber = self._make_subscriber(f"replies-{self._name}")
-                subscriber.subscribe(self._machine.replies)
-                threading.Thread(
-                    target=self._read, args=(subscriber,), name="rayvous replies", daemon=True
-                ).start()
+                try:
+                    subscriber.subscribe(self._machine.replies)
+                except BaseException:
+                    subscriber.close()  # its name is free for the next try
+                    raise
                 self._subscriber = subscriber
+            elif self._error is None:
+                return
+            self._error = None
+            threading.Thread(
+                target=self._read, args=(self._subscriber,), name="rayvous replies", daemon=True
+            ).start()
 
     def _read(self, subscriber: Subscriber) -> None:
-        error: RayvousError = ClientError(f"{subscriber} is closed")
+        error: Exception = ClientError(f"{subscriber} is closed")
         try:
             for note in subscriber.notifications():
                 with self._turn:
@@ -87,7 +96,7 @@ class Requesting:
                     future = None if id is None else self._waiting.pop(id, None)
                 if future is not None and future.set_running_or_notify_cancel():
                     future.set_result(note)
-        except RayvousError as found:
+        except Exception as found:
             error = found
         with self._turn:
             self._error = error
@@ -144,7 +153,7 @@ class Requesting:
     ) -> Notification:
         """Do the same from a coroutine; see `Attaching.request`."""
         seconds, until = _checked(timeout_seconds)
-        if self._subscriber is None:
+        if self._subscriber is None or self._error is not None:
             await asyncio.to_thread(self._listen)
         publisher = by or await self._publisher_here()
         id, asked, future = self._begin(event, reply_where, seconds)

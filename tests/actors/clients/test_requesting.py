@@ -24,12 +24,19 @@ class Wire:
         self.replies: queue.Queue[Notification | Exception | None] = queue.Queue()
         self.requesting = Requesting(self.make, self.make)  # type: ignore[arg-type]
         self._answer = answer
+        self.refusal: Exception | None = None
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
 
     def make(self, name: str) -> "Wire":
         self.made.append(name.partition("-")[0])
         return self
 
     def subscribe(self, filter: Any) -> int:
+        if self.refusal is not None:
+            raise self.refusal
         self.wanted = filter
         return 1
 
@@ -92,8 +99,22 @@ def test_a_timeout_and_the_end_of_the_subscription_are_errors_and_leave_nothing_
         wire.replies.put(BrokerUnavailable("gone"))
         with pytest.raises(BrokerUnavailable, match="gone"):
             asked.result()
-    with pytest.raises(BrokerUnavailable, match="gone"):
-        wire.requesting.request({"n": 3})
+    wire._answer = twice
+    assert wire.requesting.request({"n": 3}, timeout_seconds=PATIENCE_SECONDS).event["twice"] == 6, (
+        "read again"
+    )
+    wire.replies.put(None)
+
+
+def test_a_subscription_that_is_refused_leaves_no_name_behind() -> None:
+    wire = Wire(twice)
+    wire.refusal = BrokerUnavailable("full")
+    with pytest.raises(BrokerUnavailable, match="full"):
+        wire.requesting.request({"n": 1})
+    assert wire.closed == 1
+    wire.refusal = None
+    assert wire.requesting.request({"n": 1}, timeout_seconds=PATIENCE_SECONDS).event["twice"] == 2
+    wire.replies.put(None)
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf"), "5", None])
