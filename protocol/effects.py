@@ -58,9 +58,10 @@ class Received(Generic[Source, Said]):
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time has passed: the host's monotonic clock now reads `now` seconds."""
+    """Time has passed: the host's monotonic clock now reads `now` seconds, and its wall clock `behind` seconds more."""
 
     now: float
+    behind: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

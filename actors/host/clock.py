@@ -32,6 +32,10 @@ class Clock:
         """Return the time that brokers are told."""
         return self._zero + time.monotonic()
 
+    def behind(self) -> float:
+        """Return by how many seconds that is behind the wall clock, on which events expire."""
+        return time.time() - self.now()
+
     def begin(self) -> None:
         """Note that brokers are told the time regularly from now on."""
         self._ticks = True

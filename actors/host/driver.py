@@ -201,9 +201,9 @@ class Driver:
         self._resting.reborn(broker)
 
     def tell_time(self, hosted: HostedBroker) -> None:
-        """Tell a broker the time: the wall clock as it was at the start, monotonic since then."""
+        """Tell a broker the time of the network, and by how much that is behind the wall clock."""
         hosted.ticked_at = self._clock.now()
-        self.drive(hosted, Ticked(hosted.ticked_at))
+        self.drive(hosted, Ticked(hosted.ticked_at, self._clock.behind()))
 
     def drive(
         self,

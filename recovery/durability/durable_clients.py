@@ -106,7 +106,7 @@ class DurableClients(Restorable):
         self._bounds = Bounds(
             recovery.durable_events_max, recovery.durable_bytes_max, recovery.durable_seconds
         )
-        self._now = now
+        self._now, self._behind = now, 0.0
         self._stable = store is not None
         self._letter_number = 0
         self._holds_at = 0.0
@@ -313,7 +313,7 @@ class DurableClients(Restorable):
     # Time.
 
     def _on_tick(self, event: Ticked) -> list[Out]:
-        self._now = event.now
+        self._now, self._behind = event.now, event.behind
         out: list[Out] = []
         for entry in self.entries.values():
             out += self._shed(entry)
@@ -332,7 +332,7 @@ class DurableClients(Restorable):
 
     def _shed(self, entry: DurableCursor) -> list[Out]:
         """Drop the notifications past their time to live, and give up those beyond the bounds."""
-        expired, gone = entry.expire(self._now)
+        expired, gone = entry.expire(self._now + self._behind)
         self.past_ttl += gone
         writes, losses, letters = entry.shed(self._now, self._bounds)
         if losses:
@@ -359,7 +359,7 @@ class DurableClients(Restorable):
             entry = self.entries.get(client)
             if entry is not None:
                 rows = deliver.rows[deliver.starts[place] : deliver.starts[place + 1]]
-                rows = living(deliver.batch, rows, self._now)
+                rows = living(deliver.batch, rows, self._now + self._behind)
                 if len(rows):
                     out += self._written([entry.add(self._now, deliver.batch.take(rows))])
                 out += self._shed(entry)

@@ -7,6 +7,7 @@ import pytest
 from draws import seeds
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
+from rayvous.protocol.expiry import with_ttl
 from rayvous.protocol.layers import CameBack, Held, Inward, Released, Restored
 from rayvous.protocol.messages.pubsub import (
     Answers,
@@ -281,3 +282,15 @@ def test_those_that_are_furthest_behind_are_written_and_no_others(monkeypatch):
     assert written == ["c3", "c1"]
     assert [each.name for each in ask(Backlogs())] == ["c0", "c1", "c2", "c3", "c4"]
     assert [each.name for each in ask(Backlogs(5))] == ["c0", "c1", "c2", "c3", "c4"]
+
+
+def test_events_expire_on_the_wall_clock_although_the_network_stood_still():
+    alone = Alone(MemoryStore())
+    alone.take(Received("s", Resume({}, 0.0, 0.0, 1, ())))
+    alone.take(Ticked(100.0, behind=1_000.0))
+    for number, at in ((1, 1_099.0), (2, 1_000.0)):
+        events = batch_of([{"n": 1}], publisher="p", first_sequence=number, published_at=at)
+        alone.leave(Deliver(with_ttl(events, 5.0), ("s",), np.array([0, 1]), np.array([0])))
+    assert alone.layer.describe()["durable_events"] == 1
+    alone.take(Ticked(105.0, behind=1_000.0))
+    assert alone.layer.describe()["durable_events"] == 0 and alone.layer.past_ttl == 1
