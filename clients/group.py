@@ -37,6 +37,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+from ..protocol.expiry import Deadlines
 from ..protocol.groups import GroupConfig
 from ..protocol.ids import ClientId, EventId
 from .group_taken import Range, Taken
@@ -173,7 +174,7 @@ class GroupMachine:
         self._done_by: dict[EventId, str] = {}  # the last ones
         self._suspects: set[EventId] = set()
         self._until: dict[EventId, float] = {}  # when those expire that are not done
-        self._expiring: list[tuple[float, EventId]] = []  # those of them that wait, and some that do not
+        self._expiring = Deadlines(self._until)  # those of them that wait, and some that do not
         self._dying: dict[EventId, _Line] = {}  # given up, and no dead letters yet
 
     # Events that come.
@@ -202,7 +203,7 @@ class GroupMachine:
         self._line_of[event] = line
         if until is not None:
             self._until[event] = until
-            heappush(self._expiring, (until, event))
+            self._expiring.add(event, until)
         holder = self._holder.get(event)  # who said so before it came
         if holder is not None and line.owner in (None, holder) and not line.waiting:
             line.owner = holder
@@ -218,8 +219,7 @@ class GroupMachine:
     def expire(self, now: float) -> list[EventId]:
         """Let those events that wait, and are past their time to live, be done; return them."""
         gone = []
-        while self._expiring and self._expiring[0][0] < now:
-            event = heappop(self._expiring)[1]
+        for event in self._expiring.due(now):
             line = self._line_of.get(event)
             if line is None or event in self._holder:
                 continue
@@ -557,7 +557,7 @@ class GroupMachine:
                 continue
             line.waiting.appendleft(event)
             if event in self._until:
-                heappush(self._expiring, (self._until[event], event))
+                self._expiring.add(event, self._until[event])
 
     def _released(self, line: _Line, *, first: bool = False) -> None:
         """Let any worker have the events of a line of which its owner holds none, and wants none."""

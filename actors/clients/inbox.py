@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from ...clients.link import ClientLinks
 from ...clients.subscriber import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable, NameTaken
-from ...protocol.expiry import living
+from ...protocol.expiry import Deadlines, first_deadline, living
 from ...protocol.gathering import TTLS
 from ...protocol.messages.pubsub import Lost
 from ..host.departures import departures_here
@@ -141,7 +141,11 @@ class Inbox:
         self._expires = False  # whether something that may expire has come
         self._wait_seconds = wait_seconds
         self._events_max = events_max
-        self._arrivals: deque[Arrival] = deque()
+        self._arrivals: OrderedDict[int, Arrival] = OrderedDict()  # by numbers that rise
+        self._next = 0
+        self._deadlines: Deadlines[int] | None = (
+            None  # of arrivals, from when there was no room until all are read
+        )
         self._changed = threading.Condition()
         self._blocked = 0  # waiting threads
         self._wakers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -199,8 +203,11 @@ class Inbox:
 
     def _add(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         if not self._closed:
-            self._arrivals.append(Arrival(batch, rows, received_at))
+            self._arrivals[self._next] = Arrival(batch, rows, received_at)
             self._expires = self._expires or TTLS in batch.columns
+            if self._deadlines is not None:
+                self._deadlines.add(self._next, first_deadline(batch, rows))
+            self._next += 1
             self.waiting += len(rows)
             self._wake()
 
@@ -208,10 +215,20 @@ class Inbox:
         """Drop what waits and is past its time to live."""
         if not self._expires:
             return
+        if self._deadlines is None:
+            self._deadlines = Deadlines(self._arrivals)
+            for number, each in self._arrivals.items():
+                self._deadlines.add(number, first_deadline(each.batch, each.rows))
         now = time.time()
-        self._arrivals = deque(left for each in self._arrivals if len((left := self._living(each, now)).rows))
-        self.waiting = sum(len(each.rows) for each in self._arrivals)
-        self._expires = any(TTLS in each.batch.columns for each in self._arrivals)
+        for number in self._deadlines.due(now):
+            before = self._arrivals[number]
+            left = self._living(before, now)
+            self.waiting -= len(before.rows) - len(left.rows)
+            if len(left.rows):
+                self._arrivals[number] = left
+                self._deadlines.add(number, first_deadline(left.batch, left.rows))
+            else:
+                del self._arrivals[number]
 
     def _living(self, arrival: Arrival, now: float) -> Arrival:
         """Return an arrival without what is past its time to live, which is counted."""
@@ -225,7 +242,7 @@ class Inbox:
         with self._changed:
             self._drop_expired()
             while self.waiting > self._events_max:
-                gone = len(self._arrivals.popleft().rows)
+                gone = len(self._arrivals.popitem(last=False)[1].rows)
                 self.waiting -= gone
                 self.shed += gone
 
@@ -299,7 +316,7 @@ class Inbox:
     def _pop(self) -> Arrival | None:
         """Return the next arrival of which something may be handed over, or None."""
         while self._arrivals:
-            arrival = self._arrivals.popleft()
+            _, arrival = self._arrivals.popitem(last=False)
             self._told = self._told and bool(self._arrivals)
             self._lazy = False
             self.waiting -= len(arrival.rows)
@@ -309,6 +326,7 @@ class Inbox:
                 arrival = self._living(arrival, time.time())
             if len(arrival.rows):
                 return arrival
+        self._deadlines, self._expires = None, False
         return None
 
     def wait(self, timeout_seconds: float | None) -> Arrival | None:

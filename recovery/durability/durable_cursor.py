@@ -24,8 +24,7 @@ Pure: a broker tells these objects what happened, and makes stable the rows that
 
 from __future__ import annotations
 
-import math
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -35,7 +34,7 @@ import numpy as np
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.durables import Backlog
 from ...protocol.effects import Write
-from ...protocol.expiry import deadlines, living
+from ...protocol.expiry import Deadlines, first_deadline, living
 from ...protocol.ids import ClientId, EventId
 from ...protocol.messages.pubsub import Lost, Register
 from ...routing.filters.filter import Filter
@@ -118,12 +117,19 @@ class Outstanding:
 
     def drop(self, events: Iterable[EventId]) -> None:
         """Count these events no more."""
-        gone = set(events)
-        for name in dict.fromkeys(name for name, _ in gone):
-            left = deque(each for each in self._sequences.pop(name, ()) if (name, each) not in gone)
-            if left:
-                self._sequences[name] = left
-        self._count = sum(map(len, self._sequences.values()))
+        gone: dict[ClientId, set[int]] = {}
+        for name, sequence in events:
+            gone.setdefault(name, set()).add(sequence)
+        for name, numbers in gone.items():
+            waiting = self._sequences.pop(name, deque())
+            before = len(waiting)
+            while waiting and waiting[0] in numbers:  # mostly those that came first
+                numbers.discard(waiting.popleft())
+            if numbers:
+                waiting = deque(each for each in waiting if each not in numbers)
+            self._count -= before - len(waiting)
+            if waiting:
+                self._sequences[name] = waiting
 
     def clear(self) -> None:
         """Count nothing."""
@@ -164,13 +170,16 @@ class DurableCursor:
     losses: list[Lost] = field(default_factory=list)
     priorities: dict[int, int] = field(default_factory=dict)
     begins: dict[int, tuple[float, Marks | None]] = field(default_factory=dict)
-    _notes: deque[Note] = field(default_factory=deque)
+    _notes: OrderedDict[int, Note] = field(default_factory=OrderedDict)  # by number, which rises
     _events: int = 0
     _bytes: int = 0
     _next: int = 1
     _passed: bool = False  # whether the position may have advanced within the retained notifications
     _outstanding: Outstanding = field(default_factory=Outstanding)
-    _expires_at: float = math.inf  # when the first of the retained notifications expires
+    _deadlines: Deadlines[int] = field(init=False)  # of the retained notifications
+
+    def __post_init__(self) -> None:
+        self._deadlines = Deadlines(self._notes)
 
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableCursor:
@@ -203,7 +212,7 @@ class DurableCursor:
 
     def forgotten(self) -> list[Write]:
         """Return the writes that remove the subscriber from stable storage."""
-        notes = [Write(NOTES, (self.name, note.number), None) for note in self._notes]
+        notes = [Write(NOTES, (self.name, number), None) for number in self._notes]
         begins = [Write(BEGINS, (self.name, number), None) for number in self.begins]
         return [*notes, *begins, Write(SUBSCRIBERS, (self.name,), None)]
 
@@ -263,15 +272,11 @@ class DurableCursor:
         """Retain notifications under their number. Numbers rise."""
         self._outstanding.add(note.batch)
         self._outstanding.advance({name: self.marks.get(name, 0) for name in note.batch.publishers})
-        self._retain(note)
-
-    def _retain(self, note: Note) -> None:
-        self._notes.append(note)
+        self._notes[note.number] = note
         self._events += len(note.batch)
         self._bytes += note.batch.nbytes
         self._next = note.number + 1
-        if (until := deadlines(note.batch)) is not None:
-            self._expires_at = min(self._expires_at, float(until.min()))
+        self._deadlines.add(note.number, first_deadline(note.batch))
 
     def acknowledge(self, marks: Mapping[ClientId, int]) -> list[Write]:
         """Advance the position to `marks`, never back; return the writes for that, none if nothing changes."""
@@ -284,7 +289,7 @@ class DurableCursor:
         self.losses = losses
         self._passed = bool(self._notes)
         writes = [self.row()]
-        while self._notes and not len(self._left(self._notes[0])):
+        while self._notes and not len(self._left(self._first())):
             writes.append(self._drop())
         return writes
 
@@ -311,45 +316,52 @@ class DurableCursor:
 
     def expire(self, now: float) -> tuple[list[Write], int]:
         """Drop what is past its time to live: nobody owes it any more. Return the writes, and how much that was."""
-        if now <= self._expires_at:
-            return [], 0
-        before = len(self._outstanding)
-        writes = self._compact(now)
-        return writes, before - len(self._outstanding)
-
-    def _compact(self, now: float = -math.inf) -> list[Write]:
-        """Release passed notifications that are behind one not passed yet, and what is past its time at `now`."""
         writes: list[Write] = []
-        notes, self._notes = self._notes, deque()
-        self._events = self._bytes = 0
-        self._expires_at = math.inf
-        following = self._next
-        for note in notes:
+        gone: list[EventId] = []
+        for number in self._deadlines.due(now):
+            note = self._notes[number]
             left = self._left(note)
             rows = living(note.batch, left, now)
-            if len(rows) < len(left):
-                gone = np.setdiff1d(left, rows).tolist()
-                self._outstanding.drop(note.batch.identity(row) for row in gone)
-            key = self.name, note.number
-            if not len(rows):
-                writes.append(Write(NOTES, key, None))
-                continue
-            if len(rows) < len(note.batch):
-                note = Note(note.number, note.at, note.batch.take(rows))
-                writes.append(Write(NOTES, key, (note.at, note.batch)))
-            self._retain(note)
-        self._next, self._passed = following, False
-        return writes
+            gone += [note.batch.identity(row) for row in np.setdiff1d(left, rows).tolist()]
+            writes += self._keep(note, rows)
+            if len(rows):
+                self._deadlines.add(number, first_deadline(self._notes[number].batch))
+        self._outstanding.drop(gone)
+        return writes, len(gone)
+
+    def _compact(self) -> list[Write]:
+        """Release passed notifications that are behind one not passed yet."""
+        self._passed = False
+        notes = list(self._notes.values())
+        return [write for note in notes for write in self._keep(note, self._left(note))]
+
+    def _keep(self, note: Note, rows: Rows) -> list[Write]:
+        """Retain only these rows of a note; return the writes."""
+        if len(rows) == len(note.batch):
+            return []
+        key = self.name, note.number
+        self._events += len(rows) - len(note.batch)
+        self._bytes -= note.batch.nbytes
+        if not len(rows):
+            del self._notes[note.number]
+            return [Write(NOTES, key, None)]
+        kept = note.batch.take(rows)
+        self._bytes += kept.nbytes
+        self._notes[note.number] = Note(note.number, note.at, kept)
+        return [Write(NOTES, key, (note.at, kept))]
+
+    def _first(self) -> Note:
+        return next(iter(self._notes.values()))
 
     def _drop(self) -> Write:
-        note = self._notes.popleft()
+        _, note = self._notes.popitem(last=False)
         self._events -= len(note.batch)
         self._bytes -= note.batch.nbytes
         return Write(NOTES, (self.name, note.number), None)
 
     def unacknowledged(self) -> Iterator[tuple[EventBatch, Rows]]:
         """Yield the retained notifications that the position has not passed, in order."""
-        for note in self._notes:
+        for note in self._notes.values():
             rows = self._left(note)
             if len(rows):
                 yield note.batch, rows
@@ -357,7 +369,7 @@ class DurableCursor:
     def had(self) -> dict[ClientId, int]:
         """Return, per publisher, the last sequence that is acknowledged or retained and need not be sent again."""
         marks = dict(self.marks)
-        for note in self._notes:
+        for note in self._notes.values():
             for row in range(len(note.batch)):
                 publisher, sequence = note.batch.identity(row)
                 marks[publisher] = max(sequence, marks.get(publisher, 0))
@@ -377,7 +389,7 @@ class DurableCursor:
         if self._passed and self._notes and self._beyond(now, bounds):
             writes += self._compact()
         while self._notes and (reason := self._beyond(now, bounds)):
-            note = self._notes[0]
+            note = self._first()
             rows = self._left(note).tolist()
             events = note.batch.events()
             for row in rows:
@@ -411,7 +423,7 @@ class DurableCursor:
 
     def waited(self, now: float) -> float:
         """Return for how many seconds the oldest of these has waited; 0 if there is none."""
-        return max(0.0, now - self._notes[0].at) if self._outstanding else 0.0
+        return max(0.0, now - self._first().at) if self._outstanding else 0.0
 
     def check(self) -> None:
         """Assert that what is counted is what is retained; for tests."""
@@ -427,7 +439,7 @@ class DurableCursor:
 
     def _beyond(self, now: float, bounds: Bounds) -> str:
         """Return which bound is exceeded, "" for none. Count and bytes do not apply to the only note left."""
-        if now - self._notes[0].at > bounds.seconds:
+        if now - self._first().at > bounds.seconds:
             return "age"
         if len(self._notes) > 1 and self._events > bounds.events_max:
             return "count"

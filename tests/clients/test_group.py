@@ -467,3 +467,13 @@ def test_a_group_never_gives_what_is_past_its_time_and_forgets_nothing_else(even
             over.add(letter.sequence)
         machine.check()
         assert len(machine) == len(until) - len(over)
+
+
+def test_what_is_done_long_before_it_expires_is_not_remembered() -> None:
+    machine = GroupMachine(CONFIG)
+    for number in range(1, 1_001):
+        machine.take("p", number, None, 1e9)
+        machine.hear("a", 0.0)
+        assert [each.sequence for each in machine.give("a", 0.0, 1)] == [number]
+        assert machine.acknowledge("a", ("p", number), 0.0)
+    assert len(machine._expiring) < 100

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from rayvous.actors.clients.inbox import WOKEN_AT_ONCE, Arrival, Inbox, _Wakeups
 from rayvous.actors.host.departures import departures_here
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable
-from rayvous.protocol.expiry import with_ttl
+from rayvous.protocol.expiry import living, with_ttl
 
 
 def batch(first: int, count: int) -> EventBatch:
@@ -427,3 +428,22 @@ def test_what_is_read_after_its_time_to_live_is_dropped_and_makes_room(
         assert inbox.wait(0) is None
 
     asyncio.run(run())
+
+
+def test_a_full_inbox_looks_at_what_expires_and_not_at_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, looked = [100.0], []
+
+    def looking(*given: Any) -> Any:
+        looked.append(1)
+        return living(*given)
+
+    monkeypatch.setattr("rayvous.actors.clients.inbox.time.time", lambda: clock[0])
+    monkeypatch.setattr("rayvous.actors.clients.inbox.living", looking)
+    inbox = Inbox("host", 99, 60.0)
+    for first in range(100):
+        events = replace(with_ttl(batch(first, 1), 5.0), published_at=np.array([100.0 + first]))
+        assert inbox.offer(events, np.arange(1), 0.0)
+    assert not inbox.offer(events, np.arange(1), 0.0) and not looked
+    clock[0] = 106.5
+    assert inbox.offer(events, np.arange(1), 0.0) and len(looked) == 2
+    assert inbox.past_ttl == 2 and inbox.waiting == 99 and values(inbox.take()) == [2]

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.protocol.batch import batch_of, concat
-from rayvous.protocol.expiry import with_ttl
+from rayvous.protocol.expiry import living, with_ttl
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.recovery.durability.durable_cursor import (
     NOTES,
@@ -199,3 +199,17 @@ def test_what_is_past_its_time_to_live_is_dropped_as_from_a_list(steps):
         again.restore(Note(int(number), at, events))
     assert waiting(again) == waiting(entry)
     assert again.expire(1e9)[1] == sum(each[2] is not None for each in reference)
+
+
+def test_what_does_not_expire_now_is_not_looked_at(monkeypatch):
+    looked = []
+    monkeypatch.setattr(
+        "rayvous.recovery.durability.durable_cursor.living",
+        lambda *given: (looked.append(1), living(*given))[1],
+    )
+    entry = DurableCursor("s", 1, 0.0)
+    for number in range(1, 501):
+        events = batch_of([{"n": 1}], publisher="p", first_sequence=number, published_at=float(number))
+        entry.add(float(number), with_ttl(events, 1_000.0))
+    assert entry.expire(1_003.0)[1] == 2 and len(looked) == 2
+    assert entry.expire(1_004.0)[1] == 1 and len(looked) == 3 and len(entry) == 497
