@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
@@ -182,8 +183,12 @@ class _Publishing:
     """Publishes the rows of micro-batches."""
 
     def __init__(self, net: Network, name: str, notes: _Notes) -> None:
+        self._notes, self._file = notes, f"{quote(name, safe='')}.json"
+        if self._file == STREAM:
+            raise checks.wrong(
+                "name", name, f"another name, since {STREAM} says what the folder's stream is of"
+            )
         self._publisher = net.publisher(name, durable=True)
-        self._notes, self._file = notes, f"{name.replace('/', '_')}.json"
         self._network = mark_of(net.inspect.directory)
         notes.write(self._file, self._last())  # a folder that cannot be used is found out now
 

@@ -33,11 +33,11 @@ class Broker:
         pass
 
 
-def sink_of(broker: Broker, folder: Path, seal: str = "one") -> _Publishing:
+def sink_of(broker: Broker, folder: Path, seal: str = "one", name: str = "counts") -> _Publishing:
     net = SimpleNamespace(
         publisher=lambda name, durable: broker, inspect=SimpleNamespace(directory=SimpleNamespace(seal=seal))
     )
-    return _Publishing(net, "counts", _Notes(str(folder)))  # type: ignore[arg-type]
+    return _Publishing(net, name, _Notes(str(folder)))  # type: ignore[arg-type]
 
 
 def frame(*rows: dict[str, object]) -> SimpleNamespace:
@@ -69,6 +69,14 @@ def test_a_micro_batch_of_another_checkpoint_or_network_is_refused(tmp_path: Pat
     (tmp_path / "counts.json").write_text("{")
     with pytest.raises(InputError, match=r"counts\.json cannot be read"):
         sink_of(Broker(), tmp_path)
+
+
+def test_publishers_of_one_folder_have_each_a_file(tmp_path: Path) -> None:
+    for name in ("a/b", "a_b"):
+        sink_of(Broker(), tmp_path, name=name)
+    assert len(list(tmp_path.glob("*.json"))) == 2
+    with pytest.raises(InputError, match=r"stream\.json"):
+        sink_of(Broker(), tmp_path, name="stream")
 
 
 def test_structures_become_dotted_names() -> None:
