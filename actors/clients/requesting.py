@@ -59,16 +59,19 @@ class Requesting:
         """How many replies came to no request that waited: after its timeout, or after another one."""
         return self._machine.dropped
 
-    def _own_publisher(self) -> Publisher:
+    def _publisher_for(self, by: Publisher | None) -> Publisher:
+        """Return the publisher that a caller names, or the one of all who name none."""
+        if by is not None:
+            return checks.instance("by", by, Publisher, "a publisher, or None")
         with self._beginning:
             made = self._publisher or self._make_publisher(f"requests-{self._name}")
             self._publisher = made
             return made
 
-    async def _publisher_here(self) -> Publisher:
-        if self._publisher is None:
-            return await asyncio.to_thread(self._own_publisher)
-        return self._publisher
+    async def _publisher_here(self, by: Publisher | None) -> Publisher:
+        if by is None and self._publisher is None:
+            return await asyncio.to_thread(self._publisher_for, None)
+        return self._publisher_for(by)
 
     def _listen(self) -> None:
         with self._beginning:
@@ -132,8 +135,8 @@ class Requesting:
     ) -> Notification:
         """Publish a request, and return the first reply to it; see `Attaching.request`."""
         seconds, until = _checked(timeout_seconds)
+        publisher = self._publisher_for(by)
         self._listen()
-        publisher = by or self._own_publisher()
         id, asked, future = self._begin(event, reply_where, seconds)
         try:
             publisher.publish(asked, ttl=seconds)
@@ -153,9 +156,9 @@ class Requesting:
     ) -> Notification:
         """Do the same from a coroutine; see `Attaching.request`."""
         seconds, until = _checked(timeout_seconds)
+        publisher = await self._publisher_here(by)
         if self._subscriber is None or self._error is not None:
             await asyncio.to_thread(self._listen)
-        publisher = by or await self._publisher_here()
         id, asked, future = self._begin(event, reply_where, seconds)
         try:
             await publisher.publish_async(asked, ttl=seconds)
@@ -171,14 +174,14 @@ class Requesting:
     ) -> None:
         """Publish a reply to a request; see `Attaching.reply`."""
         said = _reply(request, event)
-        (by or self._own_publisher()).publish(said, ttl=_left(request))
+        self._publisher_for(by).publish(said, ttl=_left(request))
 
     async def reply_async(
         self, request: Notification, event: Mapping[str, object], *, by: Publisher | None = None
     ) -> None:
         """Do the same from a coroutine; see `Attaching.reply`."""
         said = _reply(request, event)
-        publisher = by or await self._publisher_here()
+        publisher = await self._publisher_here(by)
         await publisher.publish_async(said, ttl=_left(request))
 
 

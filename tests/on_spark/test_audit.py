@@ -155,7 +155,7 @@ def test_it_agrees_on_what_is_lost_and_on_what_is_only_said_to_be(spark, tmp_pat
     mutants = [MUTANTS["silence"][0](chaos(seed), random.Random(0)) for seed in range(3)]
     in_spark, in_python = both(spark, side_by_side([*mutants, died_out(True)]), tmp_path / "false")
     assert in_spark.violated == ["complete"] and in_spark.unexplained > 50
-    assert in_spark.losses == {"died": 6}, (
+    assert in_spark.losses.keys() <= {"died", "ttl"} and in_spark.losses["died"] == 6, (
         "what another one has and no broker is known to have had is not explained"
     )
     for verdict in (in_spark, in_python):  # each may choose its examples
