@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +111,7 @@ class Deadlines(Generic[Key]):
 
     def __init__(self, known: Mapping[Key, object]) -> None:
         self._known = known
-        self._heap: list[tuple[float, Any]] = []
+        self._heap: list[tuple[float, Key]] = []
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -128,7 +128,7 @@ class Deadlines(Generic[Key]):
     def due(self, now: float) -> Iterator[Key]:
         """Yield what is known and has expired; it may be added again, with a later time."""
         while self._heap and self._heap[0][0] < now:
-            key: Key = heappop(self._heap)[1]
+            key = heappop(self._heap)[1]
             if key in self._known:
                 yield key
 
