@@ -90,11 +90,15 @@ def test_what_is_given_up_while_the_group_moves_is_a_dead_letter():
     assert letters_of(net) == given_up == {("p", number) for number in range(1, 41)}
 
 
-def test_those_behind_an_event_of_their_key_that_is_given_up_wait_until_it_is_a_dead_letter(monkeypatch):
-    monkeypatch.setattr(groups, "TURN_SECONDS", 5.0)  # dead letters are made that seldom
+def test_those_behind_an_event_of_their_key_that_is_given_up_wait_until_it_is_a_dead_letter():
     net, record = group(PUBLISHER_KEY, Refuses(3))
+    workers = net.clients.groups["workers"]
+    answers, workers._reaches = workers._reaches, lambda: False
     publish(net, 3)
-    net.advance(80.0)
+    net.advance(10.0)
+    assert made(record)[GaveUp] == 0 and len(workers) == 3
+    workers._reaches = answers
+    net.advance(20.0)
     assert record.violations(4) == [] and made(record)[GaveUp] == len(letters_of(net)) == 3
 
 
