@@ -14,7 +14,8 @@ Rules
 * A publisher that has left tells this broker from which event on its next broker retains its events. If this
   broker has forgotten some of those, it is no longer responsible for the publisher: it reports none of its
   losses and retransmits none of its events. Its retransmission would begin in the middle, and would raise the
-  marks of subscribers above what the other broker still has for them.
+  marks of subscribers above what the other broker still has for them. When the publisher is back here, what was
+  forgotten here and it no longer retains is a loss, and it is reported at once.
 * A subscriber that is satisfied by local publishers is owed nothing by others, so their losses are not
   reported to it.
 * In networks where nobody notices that two brokers cannot reach each other, the broker asks at intervals
@@ -257,9 +258,7 @@ class Replay(Restorable):
         """Retain what was published here, for retransmission; report what is known to be lost before it."""
         batch = message.batch
         last = self._accepted.get(publisher, 0)
-        out: list[Out] = []
-        if self._taken_over.pop(publisher, None) is not None and self._stable:
-            out.append(Write(TAKEN_OVER, (publisher,), None))  # the publisher is back here
+        out = self._back_here(publisher, batch)
         if message.retransmitted and self._stable:
             fresh = np.flatnonzero(batch.sequence > last)
             batch = batch.take(fresh)
@@ -281,7 +280,23 @@ class Replay(Restorable):
         # A subscriber reached at once gets these events before any round, and would then drop earlier ones as
         # duplicates.
         if gap and self.rounds.may_lack(lost_at, self._recovery.unnoticed_seconds):
-            out += self._say_gone([publisher])
+            out += self._say_gone([(publisher, *self.rounds.gone[publisher])])
+        return out
+
+    def _back_here(self, publisher: ClientId, batch: EventBatch) -> list[Out]:
+        """Answer again for a publisher that is back; report what was forgotten here and it does not bring along.
+
+        The broker that it has left may be gone with these events, or may retransmit them too late.
+        """
+        if publisher not in self._taken_over or not len(batch):
+            return []
+        answered = self._answers_for(publisher)
+        del self._taken_over[publisher]
+        out: list[Out] = [Write(TAKEN_OVER, (publisher,), None)] if self._stable else []
+        forgotten, at = self.rounds.gone.get(publisher, (0, 0.0))
+        missing = min(forgotten, int(batch.sequence[0]) - 1)
+        if missing and not answered and self.rounds.may_lack(at, self._recovery.unnoticed_seconds):
+            out += self._say_gone([(publisher, missing, at)])
         return out
 
     def _on_taken_over(self, event: Received[ClientId, TakenOver]) -> list[Out]:
@@ -437,10 +452,10 @@ class Replay(Restorable):
         self._awaited.intersection_update(rounds.closed_links())
         since = self._now - rounds.repair_window_seconds
         in_doubt = () if self._arrived is None else self._arrived.in_doubt
-        gone = {name: at for name, (_, at) in rounds.gone.items() if self._answers_for(name)}
+        gone = [(name, *last) for name, last in rounds.gone.items() if self._answers_for(name)]
         out: list[Out] = [
             news,
-            *self._say_gone([name for name, at in gone.items() if at >= since or name in in_doubt]),
+            *self._say_gone([each for each in gone if each[2] >= since or each[0] in in_doubt]),
         ]
         for publisher, age, batch in rounds.retransmissions(self._answers_for, self._now):
             events = Events(
@@ -455,11 +470,10 @@ class Replay(Restorable):
 
     # Reports of losses.
 
-    def _say_gone(self, publishers: list[ClientId]) -> list[Out]:
-        """Tell every broker up to which sequence these publishers' events are no longer retained."""
-        if not publishers:
+    def _say_gone(self, gone: list[tuple[ClientId, int, float]]) -> list[Out]:
+        """Tell every broker up to which sequence, accepted when, these publishers' events are no longer retained."""
+        if not gone:
             return []
-        gone = ((publisher, *self.rounds.gone[publisher]) for publisher in publishers)
         entries = tuple((publisher, sequence, self._now - at) for publisher, sequence, at in gone)
         message = Forgotten(entries, self.rounds.current, self.rounds.repair_window_seconds)
         return [Inward(Tell(self._me, message)), *self._reports(message)]

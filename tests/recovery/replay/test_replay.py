@@ -184,6 +184,23 @@ def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_pu
     assert store is None or not list(store.rows(TAKEN_OVER)), "it has never published here"
 
 
+@pytest.mark.parametrize("first, told", [(1, []), (2, [(1, 1)]), (4, [(1, 3)]), (5, [(1, 3), (4, 4)])])
+@pytest.mark.parametrize("stable", [False, True])
+def test_what_a_publisher_does_not_bring_back_and_was_forgotten_here_is_lost_at_once(stable, first, told):
+    """The other broker, which retained it, may have left the network with it. Promise 2."""
+    machine = Alone(MemoryStore() if stable else None, retention_events_max=4)
+    machine.take(Ticked(0.0))
+    machine.subscribe("s")
+    machine.publish("p", 1, 3)
+    machine.publish("q", 1, 4)  # what p has published is forgotten
+    machine.take(Received("p", TakenOver(1, 4)))
+    assert sent(machine.round(1)) == [("q", 1), ("q", 2), ("q", 3), ("q", 4)], "the other one retains it"
+    out = machine.publish("p", first, 6 - first, retransmitted=True)
+    losses = [loss for each in out if isinstance(each, TellLost) for loss in each.losses]
+    assert [(loss.first, loss.last) for loss in losses] == told
+    assert sent(out[-1:]) == [("p", number) for number in range(first, 6)], "after what is lost"
+
+
 def test_of_losses_of_others_is_told_nothing_who_is_owed_the_events_of_publishers_here():
     """The subscription is satisfied by publishers at its own broker. Reference: paper 2, 2.3."""
     for here, more, told in ((True, 0, ["here"]), (True, 1, ["far", "here"]), (False, 0, ["far", "here"])):
