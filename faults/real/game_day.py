@@ -7,7 +7,9 @@ Rules
   this process is killed. A broker that is dead then stays dead, and the network is whole without it.
 * While it lasts the rendezvous point knows of it (`actors.network.game_days`), so there is one at a time, and the live
   page shows what it does. Ray exports its metrics.
-* The network is operated by its own operations: `kill_broker` and `start_again`.
+* The network is operated by its own operations: `kill_broker` and `start_again`. A start waits until Ray has room for
+  it, perhaps forever, so nobody waits for a start: it has a thread of its own.
+* The claim is renewed by a thread, whatever else takes its time. Without it no fault is caused.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from typing import Final, TypeAlias
 from uuid import uuid4
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayActorError, RayError
 from ray.util.metrics import Counter, Gauge
 
 from ...actors.host.errors import broker_errors
@@ -114,7 +118,10 @@ class _Host:
         self._stop, self._progress = stop, progress
         self._holder = f"{_user()}@{socket.gethostname()}, process {os.getpid()}, {uuid4().hex[:8]}"
         self._notes: list[Note] = []
-        self._claimed_at = float("-inf")
+        self._claiming = threading.Lock()
+        self._over = threading.Event()
+        self._starting: threading.Thread | None = None
+        self._started: deque[tuple[str, str]] = deque()  # what starts have come to, in words, and the mood
         self._void = 0
         self._begun = time.monotonic()
         self._metrics = Metrics(net.name)
@@ -134,6 +141,7 @@ class _Host:
             raise InputError(f"network {self._net.name!r} can have no game day now: {refusal}")
         self._claim()
         report.started_at = time.time() - self._now
+        threading.Thread(target=self._claim_again, daemon=True, name="game day").start()
         try:
             living = [one.broker for one in status.brokers if one.state == "alive"]
             word = f"game-day-{self._holder[-8:]}"
@@ -156,6 +164,7 @@ class _Host:
             raise
         finally:
             self._metrics.whole()
+            self._over.set()
             self._claim(ends=True)
         if self._failed is not None:
             raise self._failed
@@ -167,7 +176,8 @@ class _Host:
         if self._end is None:
             self._lift()
             if dead := tuple(sorted(report.killed & set(self._dead()))):
-                self._restart(dead)
+                self._restart(dead).join(self._terms.heal_seconds)
+                self._say_started()
         self._canary.close()
         report.verdict = self._canary.verdict
         report.left_dead = sorted(report.killed & set(self._dead()))
@@ -179,7 +189,7 @@ class _Host:
                 self._do(step)
             if self._end is not None:
                 return
-            if self._now - self._claimed_at >= CLAIM_AGAIN_SECONDS or self._notes:
+            if self._notes:
                 self._claim()
             pause = min(max(LOOK_SECONDS, LOOK_PART * took), LOOK_SECONDS_MAX)
             self._stop.wait(pause) if not self._stop.is_set() else time.sleep(pause)
@@ -192,6 +202,7 @@ class _Host:
         asked, now = "it was interrupted" if self._stop.is_set() else "", self._now
         for probe in self._probes:
             self._ask(probe)
+        self._say_started()
         broken = self._canary.broken() or next(iter(self._report.problems), "")
         try:
             view = view_of(self._net, self._net.status(), now, self._nodes)
@@ -217,8 +228,9 @@ class _Host:
                 self._report.struck(self._now, step)
                 self._metrics.struck(step)
                 self._say(f"fault {step.number}: {step}", "bad")
-                self._claim()  # before it is caused, so that people know why
                 try:
+                    if not self._claim():  # before it is caused, so that people know why
+                        raise BrokerUnavailable("the rendezvous point does not confirm the game day")
                     self._cause(step)
                 except (RayvousError, RayError) as error:  # it has left, or has just died by itself
                     self._void = step.number
@@ -269,9 +281,17 @@ class _Host:
 
     def _lift(self) -> None:
         """End link faults at once; what stands still goes on when its lease is over."""
-        self._tell_all(LinkFaultTable(lease_seconds=0.0))
+        with suppress(RayError):  # who has no faults cannot end them
+            self._tell_all(LinkFaultTable(lease_seconds=0.0))
 
-    def _restart(self, brokers: Sequence[BrokerId]) -> None:
+    def _restart(self, brokers: Sequence[BrokerId]) -> threading.Thread:
+        """Begin to start dead brokers again, unless a start is under way; return its thread."""
+        if self._starting is None or not self._starting.is_alive():
+            self._starting = threading.Thread(target=self._start, args=(brokers,), daemon=True, name="starts")
+            self._starting.start()
+        return self._starting
+
+    def _start(self, brokers: Sequence[BrokerId]) -> None:
         """Start dead brokers again, those together that were in one process."""
         names = ", ".join(map(str, brokers))
         try:
@@ -283,9 +303,13 @@ class _Host:
                 for host, ones in together.items():
                     if host in self._hosts.dead:  # else somebody else has started it
                         self._hosts.start_again(ones)
-            self._say(f"started again: broker {names}")
-        except RayvousError as error:
-            self._say(f"broker {names} cannot be started yet: {error}", "bad")
+            self._started.append((f"started again: broker {names}", ""))
+        except (RayvousError, RayError) as error:
+            self._started.append((f"broker {names} cannot be started yet: {error}", "bad"))
+
+    def _say_started(self) -> None:
+        while self._started:
+            self._say(*self._started.popleft())
 
     def _tell_all(self, fault: Injected) -> None:
         _tell(self._net.inspect.hosts(), fault)
@@ -304,19 +328,28 @@ class _Host:
             self._progress, self._failed = None, error
             self._stop.set()
 
-    def _claim(self, *, ends: bool = False) -> None:
-        """Say that this game day is under way, and what it did; it stops if another one has the network."""
-        notes, self._notes = self._notes, []
-        self._claimed_at = self._now
-        try:
-            with broker_errors(f"a game day of network {self._net.name!r}", "the rendezvous point"):
-                call = self._net.inspect.rendezvous.game_day.remote(self._holder, notes, ends=ends)
-                other = ray.get(call, timeout=CLAIM_AGAIN_SECONDS)
-        except BrokerUnavailable:
-            self._notes = [*notes, *self._notes]
-            if not self._report.started_at:
-                raise
-            return  # it is said again
+    def _claim_again(self) -> None:
+        """Renew the claim until the game day is over."""
+        while not self._over.wait(CLAIM_AGAIN_SECONDS):
+            with suppress(RayvousError, RayError):  # it is said again
+                self._claim()
+
+    def _claim(self, *, ends: bool = False) -> bool:
+        """Say that this game day is under way, and what it did; return whether it has the network."""
+        with self._claiming:
+            if self._over.is_set() and not ends:
+                return False
+            many = len(self._notes)
+            notes = self._notes[:many]
+            try:
+                with broker_errors(f"a game day of network {self._net.name!r}", "the rendezvous point"):
+                    call = self._net.inspect.rendezvous.game_day.remote(self._holder, notes, ends=ends)
+                    other = ray.get(call, timeout=CLAIM_AGAIN_SECONDS)
+            except BrokerUnavailable:
+                if not self._report.started_at:
+                    raise
+                return False  # it is said again
+            del self._notes[:many]
         if other and not self._report.started_at:
             raise InputError(
                 f"network {self._net.name!r} has a game day already: {other}; there is one at a time, and one whose "
@@ -324,6 +357,7 @@ class _Host:
             )
         if other and not ends:
             self._report.problem(f"another game day has begun meanwhile: {other}")
+        return not other
 
     def _dead(self) -> list[BrokerId]:
         try:
@@ -333,10 +367,18 @@ class _Host:
 
 
 def _tell(hosts: Iterable[object], fault: Injected) -> None:
-    """Call a fault with each of these hosts; wait a while until they have taken it in."""
+    """Call a fault with each of these hosts; wait a while until they have taken it in.
+
+    Raises
+    ------
+    RayTaskError
+        If one cannot cause it.
+    """
     calls = [HostHandle(host).inject(fault) for host in hosts]
-    if calls:
-        ray.wait(calls, num_returns=len(calls), timeout=TELL_SECONDS)
+    taken = ray.wait(calls, num_returns=len(calls), timeout=TELL_SECONDS)[0] if calls else []
+    for call in taken:
+        with suppress(RayActorError):  # it has died, perhaps of this
+            ray.get(call)
 
 
 def view_of(net: Network, status: NetworkStatus, now: float, nodes: Nodes | None = None) -> View:
