@@ -58,8 +58,9 @@ test: lint             ## everything: real, and beside it types, fast and slow, 
 	@mkdir -p out
 	@$(MAKE) --no-print-directory --keep-going -j 2 real beside; status=$$?; cat out/beside.txt; exit $$status
 
+# Ray adds 15 to the niceness of its workers: those of the tests would have to share with what runs beside them.
 real: setup            ## ray and spark, in two processes: one of them has the only Spark session
-	$(BIN)/pytest -q -n 2 --dist loadfile --durations=10 tests/on_ray tests/on_spark
+	RAY_worker_niceness=0 $(BIN)/pytest -q -n 2 --dist loadfile --durations=10 tests/on_ray tests/on_spark
 
 beside: setup
 	@nice -n 19 sh -c '$(TYPES); types=$$?; \

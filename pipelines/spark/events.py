@@ -30,6 +30,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
+import ray
 
 from ...actors.clients.record_batches import ATTRIBUTE, KIND, Layout
 from ...actors.network.lasting_actors import actors_of
@@ -344,6 +345,7 @@ def _folder_of_one_query(spark: SparkSession) -> str:
 
 
 def _end(sink: FileSink, folder: str) -> None:
-    with suppress(Exception):  # the network may have ended before this process
-        sink.end()
+    if ray.is_initialized():  # otherwise the call would start a Ray of its own
+        with suppress(Exception):  # the network may have ended before this process
+            sink.end()
     shutil.rmtree(folder, ignore_errors=True)
