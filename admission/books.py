@@ -10,7 +10,8 @@ Rules
 * A subscription asks for its peak (4.2): its largest demand, and nothing if a filter that is held for the
   same link already covers it. With the tight estimator it asks for what the reservations grow by. So it does
   with the measured one, where each account is charged with what samples of the events show, and a third more for
-  changes between two samples, but with no more than the peaks of all that is wanted there together (`sampling`).
+  changes between two samples, but with no more than the peaks of all that is wanted there together; and beside that
+  with the samples themselves (`sampling`).
 * When reservations exceed capacity, filters are degraded until the rest fits: the lowest priority first, and
   among equals the latest first.
 
@@ -44,7 +45,7 @@ from .columns import FilterColumns, Mask
 from .delays import Delays
 from .demand import demand
 from .flows import Account, Flows, HandOn, Rated
-from .sampling import Sampled
+from .sampling import TOLD_OF, Sampled
 
 
 class Wants(NamedTuple):
@@ -188,6 +189,7 @@ class Books:
         self._fit()
         self._next_order = 0
         self._reserved: dict[Account, int] | None = None  # None: out of date
+        self._telling: dict[Account, int] | None = None  # likewise
         self._degraded: Lacking | None = None  # likewise
         self.flows = Flows(broker, ways, hand_on, cpu_counts)
         self._capacity_of = capacity_of
@@ -195,7 +197,7 @@ class Books:
         self.delays = None if delay_window_seconds is None else Delays(delay_window_seconds)
 
     def _changed(self) -> None:
-        self._reserved = self._degraded = None
+        self._reserved = self._telling = self._degraded = None
 
     # The paths of events.
 
@@ -376,12 +378,25 @@ class Books:
         return self._reserved
 
     def _loads(self, met: Met) -> dict[Account, int]:
-        """Return the load on each account; where demand is measured, by the samples, at most the sum of the peaks."""
+        """Return the load on each account; where demand is measured, by the samples, at most the sum of the peaks.
+
+        The samples themselves come beside that, whether anything of their advertisements is wanted or not.
+        """
         out = self._charged(self.dag, met.whole)
         if self._sampled is not None:
             measured = self._charged(self._sampled, met.parts)
-            out = {account: min(peak, measured[account]) for account, peak in out.items()}
+            told = self._told()
+            out = told | {
+                account: min(peak, measured[account]) + told.get(account, 0) for account, peak in out.items()
+            }
         return out
+
+    def _told(self) -> dict[Account, int]:
+        """Return the load that samples are on each account: a part of all that is advertised, rounded up."""
+        if self._telling is None:
+            told = self.flows.told(self.dag)
+            self._telling = {account: -(-load // TOLD_OF) for account, load in told.items()}
+        return self._telling
 
     def _charged(self, rated: Rated, met: Micros) -> dict[Account, int]:
         return self.flows.loads(rated, met > 0, met if self.adds == "sum" else None)

@@ -141,11 +141,38 @@ class Flows:
             everything = _sum(own.sum(axis=0), wanted.any(axis=0))
             out |= {("bandwidth", link): everything for link in self.ways.copies}
             out["cpu", None] = int(own[rows[LOCAL]].sum()) + len(self.ways.copies) * everything
+        self._charge_copies(out)
+        return out
+
+    def told(self, rated: Rated) -> dict[Account, int]:
+        """Return the load on each account if brokers tell each other of all events, along the paths of advertisements.
+
+        What is told is never multicast. Where a group is one account, the member that is told most counts.
+        """
+        ways, rows, rates = self.ways, rated.rows, rated.own_rate.sum(axis=1)
+        everything = int(rates.sum())
+        over = (rates @ self._between(rows, len(rates))[0]).tolist()
+        out: dict[Account, int] = {("cpu", None): everything * max(len(ways.copies), 1)}
+        out["cpu", None] -= int(rates[rows[LOCAL]])
+        for link, row in rows.items():
+            if link == LOCAL:
+                continue
+            account = self.link_account(link)
+            if account is not None:
+                out[account] = max(out.get(account, 0), over[row])
+            elif ways.speaks:  # a member of a group whose links have accounts here, in both directions
+                out["bandwidth", link], out["bandwidth", (link, self.broker)] = over[row], int(rates[row])
+            if link in ways.group and ways.speaks:
+                out["cpu", link] = over[row]
+        self._charge_copies(out)
+        return out
+
+    def _charge_copies(self, out: dict[Account, int]) -> None:
+        """Charge the CPU with what is sent, too, if it counts copies."""
         if self.cpu_counts == "copies":
             for (resource, where), amount in list(out.items()):
                 if resource == "bandwidth":
                     out["cpu", where[0] if isinstance(where, tuple) else None] += amount
-        return out
 
     def _between(self, rows: Mapping[BrokerLink, int], size: int) -> tuple[Mask, Mask]:
         """Return which link row events may pass to, and which they are relayed to, from each row: ``[row, row]``.

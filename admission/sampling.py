@@ -15,6 +15,8 @@ Rules
   samples.
 * Events of which none was among n have a probability of at most 3/n with a confidence of about 95 % (the "rule of
   three"): the last column has `UNSEEN` times as much as one of the events.
+* The books charge each account with what samples cost it in the long run, one in `TOLD_OF` of what is advertised
+  elsewhere, whether anything of that is wanted or not.
 * The columns of a sampled advertisement have a third more than its rate (`MARGIN`). An advertisement without a sample
   has its rate in the last column. The books charge an account with the columns, but with no more than the peaks of all
   that is wanted there: that ceiling is one for the account, not one for each advertisement.
@@ -51,7 +53,10 @@ UNSEEN: Final = 3
 TOLD_FIRST: Final = ((8, 8), (640, 32), (2540, SAMPLE))
 """After how many events published a sample is told at first, and how many events of it."""
 
-BETWEEN: Final = 50 * SAMPLE
+TOLD_OF: Final = 50
+"""One in so many of the events published is told, once a sample is full."""
+
+BETWEEN: Final = TOLD_OF * SAMPLE
 """The events published between two times that a full sample is told."""
 
 REPLACED: Final = 4

@@ -4,7 +4,7 @@ Reference: paper 3, sections 1 and 4.2; docs/decisions/0177-demand-is-sampled.md
 """
 
 from fractions import Fraction
-from math import comb
+from math import ceil, comb
 from random import Random
 
 import pytest
@@ -16,6 +16,7 @@ from rayvous.admission.sampling import (
     SAMPLE,
     SAMPLE_BYTES_MAX,
     TOLD_FIRST,
+    TOLD_OF,
     UNSEEN,
     Sampler,
 )
@@ -88,7 +89,10 @@ FILTERS = [to_filter(f"x BETWEEN {low} AND {low + wide}") for low in range(8) fo
 def reference(
     adverts: dict[str, tuple[Filter, int, int, list[int]]], held: dict[int, list[Filter]]
 ) -> tuple[int, dict[int, int]]:
-    """Return the load of the CPU and of each link in a tree: each event of each sample is followed by hand."""
+    """Return the load of the CPU and of each link in a tree: each event of each sample is followed by hand.
+
+    What the samples themselves cost comes beside it: they are told over every link but the one over which they come.
+    """
 
     def load(to: set[int], *, cpu: bool = False) -> int:
         peak, measured = 0, Fraction(0)
@@ -106,7 +110,8 @@ def reference(
                 each = rate // (len(sample) + UNSEEN)
                 wanted = sum(own or any(other.matches({"x": x}) for other in meets) for x in sample)
                 measured += rate - each * (len(sample) - wanted)
-        return min(peak, int(measured))
+        told = sum(rate for _, rate, source, _ in adverts.values() if source not in ((LOCAL,) if cpu else to))
+        return min(peak, int(measured)) + ceil(Fraction(told, TOLD_OF))
 
     return load(set(held), cpu=True), {link: load({link}) for link in held if link != LOCAL}
 
@@ -156,7 +161,7 @@ def test_a_subscription_asks_for_what_the_sample_shows_and_a_third_more_and_is_r
     books.join(1)
     books.advertise(("p", 1), to_filter("x >= 0"), 100 * MICRO, 1)
     [unknown] = books.refusals(to_filter("x < 10"), LOCAL)
-    assert (unknown.asked, unknown.free) == (100.0, 20.0)
+    assert (unknown.asked, unknown.free) == (100.0, 20.0 - 100 / TOLD_OF)  # whatever is wanted, samples come
     books.measure(("p", 1), events(range(97)))
     assert books.refusals(to_filter("x < 10"), LOCAL) == ()  # 10 + 3 of 100, and a third
     [more] = books.refusals(to_filter("x < 13"), LOCAL)
@@ -185,7 +190,7 @@ def test_an_advertisement_without_a_sample_is_charged_with_its_rate_whatever_oth
         books.hold(to_filter(wanted), LOCAL, 0)
     books.measure(("p", 1), events([0] * 97))
     sampled = 100 * (UNSEEN / 100) * (MARGIN + 1) / MARGIN
-    assert books.reserved()["cpu", None] / MICRO == pytest.approx(100 + sampled)
+    assert books.reserved()["cpu", None] / MICRO == pytest.approx(100 + sampled + 200 / TOLD_OF)
 
 
 def charged(count: int, matching: int) -> float:
@@ -195,7 +200,7 @@ def charged(count: int, matching: int) -> float:
     books.advertise(("p", 1), to_filter("x >= 0"), MICRO, 1)
     books.hold(to_filter("x = 1"), LOCAL, 0)
     books.measure(("p", 1), events([1] * matching + [0] * (count - matching)))
-    return books.reserved()["cpu", None] / MICRO
+    return books.reserved()["cpu", None] / MICRO - 1 / TOLD_OF  # without what the sample itself costs
 
 
 @pytest.mark.parametrize("count", [size for _, size in TOLD_FIRST])

@@ -8,7 +8,9 @@ import random
 import pytest
 from draws import of_each_kind
 from rayvous.admission.flows import Flows
+from rayvous.admission.sampling import BETWEEN, TOLD_FIRST, TOLD_OF
 from rayvous.broker.admission import Admitting
+from rayvous.protocol.ids import GROUP
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, Judgement
 from rayvous.routing.schemes.registry import SCHEMES as BUILT_IN
 from rayvous.routing.schemes.registry import scheme
@@ -172,6 +174,30 @@ def test_what_is_measured_fits_and_most_of_the_capacity_is_used(name):
     assert 0.5 < max(offered.values()) / SECONDS / 90.0 <= 1.0
     for broker in net.brokers():
         broker.check()
+
+
+@every_scheme
+def test_what_samples_cost_is_reserved_though_nobody_wants_an_event(name):
+    """They go to every broker on the ways of their advertisements, and are all that most brokers have to carry here."""
+    net, rate, homes = network(name, ENOUGH, estimator="measured"), 50, (0, 4, 8)
+    for home in homes:
+        net.advertise(f"p{home}", home, f"n = {home}", rate)
+    net.run()
+
+    def publish(count):
+        for home in homes:
+            net.publish(f"p{home}", home, [{"n": home}] * count)
+        net.run()
+        return net.queues.offered.copy()
+
+    before, after = publish(TOLD_FIRST[-1][0]), publish(BETWEEN)
+    (cpu, links), seconds = charged(net), BETWEEN / rate
+    offered = {who: count / seconds for who, count in (after - before).items()}
+    limits = {who: links.get((who[0], GROUP), 0) for who in offered if isinstance(who, tuple)} | links | cpu
+    assert len(offered) > 9
+    assert not {who: load for who, load in offered.items() if load > limits[who] + 1e-3}
+    for broker in set(range(9)) - set(homes):
+        assert offered[broker] == pytest.approx(3 * rate / TOLD_OF)
 
 
 def test_a_multicast_is_refused_in_the_name_of_the_member_that_cannot_take_it():
