@@ -31,8 +31,6 @@ from ..recovery.membership.tree import HealingBroker
 from ..recovery.membership.views import HealingViews
 from ..recovery.replay.ages import Ages
 from ..recovery.replay.flushing import Flushing
-from ..recovery.replay.history import History
-from ..recovery.replay.readings import Readings
 from ..recovery.replay.replay import Replay
 from ..recovery.replay.rounds import Rounds
 from ..routing.schemes.claims import Membership
@@ -109,7 +107,7 @@ class Asked:
         """Whether it heals and is not in its first incarnation."""
         return self.heals and self.incarnation > 0
 
-    @cached_property
+    @property
     def times(self) -> Recovery:
         """The times and bounds of a network that heals."""
         return self.features.times
@@ -179,7 +177,6 @@ class Stack:
             times.retention_seconds,
             times.retention_bytes_max,
             late_seconds=times.heartbeat_seconds,
-            remembered_seconds=times.remembered_seconds,
         )
         return Identity(rounds, times.retention_seconds, self._asked.store)
 
@@ -245,20 +242,9 @@ def _durable(asked: Asked, stack: Stack) -> DurableClients:
     return DurableClients(asked.times, asked.store, stack.identity.alive_at)
 
 
-def _readings(asked: Asked, stack: Stack) -> Readings:
-    replay, durable = stack[Replay], stack[DurableClients]
-    assert replay.history is not None
-    known = replay.history, replay.deduplicator, replay.rounds
-    return Readings(asked.here, asked.times, *known, durable.may_read, durable.holds)
-
-
 def _replay(asked: Asked, stack: Stack) -> Replay:
     since, rounds, confirms = stack.identity, stack.identity.rounds, asked.in_views
-    times = asked.times
-    keeps = asked.features.keeps_history
-    history = History(times.history_seconds, times.history_bytes_max) if keeps else None
-    place = asked.here, asked.times, rounds, asked.store, since.alive_at
-    return Replay(*place, confirms=confirms, history=history)
+    return Replay(asked.here, asked.times, rounds, asked.store, since.alive_at, confirms=confirms)
 
 
 def _membership(asked: Asked, stack: Stack) -> object:
@@ -285,7 +271,6 @@ LAYERS: Final[tuple[Row[object], ...]] = (
     Row(Ages, lambda asked: asked.heals, lambda asked, stack: Ages(asked.times, stack[Replay].rounds)),
     Row(Flushing, lambda asked: asked.heals, lambda asked, stack: Flushing(asked.here, asked.times)),
     Row(DurableClients, lambda asked: asked.heals, _durable),
-    Row(Readings, lambda asked: asked.features.keeps_history, _readings),
     Row(OfScheme, lambda asked: False, lambda asked, stack: OfScheme()),
     Row(Replay, lambda asked: asked.heals, _replay),
     Row(HealingBroker, lambda asked: asked.heals and not asked.in_views, _membership),

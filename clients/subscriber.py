@@ -10,8 +10,6 @@ Rules
   because it may need events again that it was given and has not acknowledged.
 * It also retains where each subscription begins, as the broker that confirmed it first has said: per publisher, the
   last sequence that it is not owed. Wherever it goes, the subscription begins there.
-* The first subscriptions of a durable subscriber may begin in the past, and it may be rewound: then what its broker
-  knows of it is void, and the broker reads what it is owed from the histories of all brokers (`beginnings`).
 * A subscription is in force from when a broker has first confirmed it, or has said that local publishers
   satisfy it. A subscription that is in force goes along to another broker. One that is not is requested there
   anew, by whoever waits for it (`request`). A subscription that was admitted says so, and is not judged again.
@@ -44,7 +42,6 @@ from ..protocol.messages.pubsub import (
 )
 from ..recovery.replay.rising import rising
 from ..routing.filters.filter import Filter
-from .beginnings import Beginning
 
 
 class SubscriberRecord(TypedDict):
@@ -58,7 +55,6 @@ class SubscriberRecord(TypedDict):
     local_first: NotRequired[list[int]]
     begun: NotRequired[dict[int, float]]
     begins: NotRequired[dict[int, Mapping[ClientId, int]]]
-    rewound: NotRequired[bool]
 
 
 class SubscriberMachine:
@@ -89,13 +85,10 @@ class SubscriberMachine:
         What each subscription lacks at the present broker, as far as it was reported.
     answers
         The publishers that may satisfy each subscription, as reported by the present broker.
-    rewound
-        Whether the next broker has to begin anew with it.
     """
 
     __slots__ = (
         "_begins",
-        "_begins_at",
         "_begun",
         "_local_first",
         "_max_delays",
@@ -111,7 +104,6 @@ class SubscriberMachine:
         "losses",
         "marks",
         "position",
-        "rewound",
         "unconfirmed",
     )
 
@@ -133,8 +125,6 @@ class SubscriberMachine:
         self._subscriptions: dict[int, Filter] = {}
         self._begun: dict[int, float] = {}
         self._begins: dict[int, Mapping[ClientId, int]] = {}  # of those that were confirmed somewhere
-        self._begins_at: dict[int, Mapping[ClientId, int]] = {}  # of those that shall begin in the past
-        self.rewound = False
 
     # Subscriptions.
 
@@ -190,9 +180,10 @@ class SubscriberMachine:
             return []
         for known in (self.unconfirmed, self.admitted, self._local_first):
             known.discard(number)
-        told = self._priorities, self._max_delays, self.lacking, self.answers
-        for of_number in (*told, self._begun, self._begins, self._begins_at):
-            of_number.pop(number, None)
+        for told in (self._priorities, self._max_delays, self.lacking, self.answers):
+            told.pop(number, None)
+        self._begun.pop(number, None)
+        self._begins.pop(number, None)
         return [Cancel(number)]
 
     def request(self, numbers: Iterable[int] | None = None, *, awaited: bool = False) -> list[ClientMessage]:
@@ -212,8 +203,6 @@ class SubscriberMachine:
         if number in self._subscriptions:
             self.admitted.add(number)
             self._begins.setdefault(number, begins or {})
-            self._begins_at.pop(number, None)
-        self.rewound = False
 
     def answered(self, news: Answers | Unanswered) -> bool:
         """Record which publishers may satisfy a subscription, or that no local one does; return whether it exists.
@@ -231,32 +220,6 @@ class SubscriberMachine:
             self.answers.pop(news.number, None)
             self.unconfirmed.add(news.number)
         return True
-
-    # The past.
-
-    @property
-    def is_new(self) -> bool:
-        """Whether it has never had a subscription in force: only then may its subscriptions begin in the past."""
-        return not (self._begins or self.position)
-
-    def begin_at(self, numbers: Iterable[int], beginning: Beginning, now: float) -> list[ClientMessage]:
-        """Return the messages that let new subscriptions begin in the past."""
-        for number in numbers:
-            self._begins_at[number], self._begun[number] = beginning.marks, beginning.since
-        self._since = beginning.since
-        return self.arrive(now, 0.0, self.incarnation)
-
-    def rewind(self, beginning: Beginning) -> None:
-        """Move the position, and where subscriptions begin, back into the past, where they are not further back.
-
-        It takes effect with the next `arrive`, or in the next process.
-        """
-        marks, since = beginning
-        self.position = _back_to(marks, self.position)
-        self.marks, self.losses, self.rewound = dict(self.position), [], True
-        self._begins = {number: _back_to(marks, begins) for number, begins in self._begins.items()}
-        self._begun = {number: min(at, since) for number, at in self._begun.items()}
-        self._since = since if self._since is None else min(self._since, since)
 
     @property
     def subscriptions(self) -> dict[int, Filter]:
@@ -332,19 +295,17 @@ class SubscriberMachine:
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
         self.answers.clear()
-        numbers = tuple({**self.in_force, **self._begins_at})
+        numbers = tuple(self.in_force)
         return [self._resume(now, away_seconds, numbers), *self.request(numbers)]
 
     def _resume(self, now: float, away_seconds: float, numbers: tuple[int, ...]) -> Resume:
         since = float("inf") if self._since is None else now - self._since
         begun = {number: self._begun.get(number, self._since) for number in numbers}
         ages = {number: float("inf") if at is None else now - at for number, at in begun.items()}
-        known = {**self._begins_at, **self._begins}
-        begins = {number: known[number] for number in numbers}
+        begins = {number: self._begins[number] for number in numbers}
         if not self.durable:
             return Resume(dict(self.marks), since, away_seconds, ages_seconds=ages, begins=begins)
-        anew = self.rewound or bool(self._begins_at)
-        return Resume(dict(self.position), since, away_seconds, self.incarnation, numbers, ages, begins, anew)
+        return Resume(dict(self.position), since, away_seconds, self.incarnation, numbers, ages, begins)
 
     def _register(self, number: int, wanted: Filter) -> Register:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
@@ -354,7 +315,7 @@ class SubscriberMachine:
     def record(self, without: Container[int] = ()) -> SubscriberRecord:
         """Return what must outlive the process of a durable subscriber: what is in force, except for some of it."""
         wanted = {number: item for number, item in self.in_force.items() if number not in without}
-        record: SubscriberRecord = {
+        return {
             "life": self.incarnation,
             "position": dict(self.position),
             "subscriptions": wanted,
@@ -364,9 +325,6 @@ class SubscriberMachine:
             "begun": {number: at for number, at in self._begun.items() if number in wanted},
             "begins": {number: dict(marks) for number, marks in self._begins.items() if number in wanted},
         }
-        if self.rewound:
-            record["rewound"] = True
-        return record
 
     def restore(self, record: SubscriberRecord) -> None:
         """Restore what `record` returned."""
@@ -381,8 +339,3 @@ class SubscriberMachine:
         self.admitted = set(self._subscriptions)  # a subscription is recorded when it is in force
         self.last_number = max(self._subscriptions, default=0)
         self.marks = dict(self.position)
-        self.rewound = record.get("rewound", False)
-
-
-def _back_to(marks: Mapping[ClientId, int], numbers: Mapping[ClientId, int]) -> dict[ClientId, int]:
-    return {name: min(number, marks.get(name, number)) for name, number in numbers.items()}

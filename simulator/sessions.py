@@ -43,7 +43,7 @@ from ..protocol.messages.admission import (
     OverQuota,
     required,
 )
-from ..protocol.messages.pubsub import Answers, Cancel, Detach, Events, Unanswered
+from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
 from ..protocol.queries import AcceptedOf, WaitingOf
 from ..protocol.traces.account import Account
 from .groups import SimulatedGroup, Witness
@@ -153,8 +153,6 @@ class Sessions:
         The durable subscribers that share their events among workers.
     account
         The record of what clients did and received.
-    apart
-        The records of subscribers that begin in the past, each of what it was told; these have no other record.
     places
         Which broker each client is at.
     effects
@@ -175,7 +173,6 @@ class Sessions:
         self.by_name: dict[ClientId, ClientSession] = {}
         self.groups: dict[ClientId, SimulatedGroup] = {}
         self.account = Account(network.features if keep else NONE)
-        self.apart: dict[ClientId, Account] = {}
         self.moves = self.notified = self.refused = 0
         self.flushed: list[tuple[float, ClientId, int]] = []
         self.admitted: set[tuple[ClientId, int]] = set()
@@ -198,10 +195,6 @@ class Sessions:
         }
         self._tell_news = self._tells(self._informed, numbered=True)
         network.faults.mourners.append(self._died)
-
-    def account_of(self, client: ClientId) -> Account:
-        """Return the record of what a client did and received."""
-        return self.apart.get(client, self.account)
 
     # From clients to brokers.
 
@@ -375,7 +368,7 @@ class Sessions:
             new = machine.admit(batch, rows)
             if self.keep:  # brokers should send no duplicates to a subscriber that is not durable
                 for row in (new if machine.durable else rows).tolist():
-                    self.account_of(client).notified(now, client, *batch.identity(row))
+                    self.account.notified(now, client, *batch.identity(row))
             if (group := self.groups.get(client)) is not None:
                 group.come(batch, new)
             elif machine.durable:
@@ -411,12 +404,10 @@ class Sessions:
     def _confirmed(self, session: ClientSession, effect: Confirm) -> None:
         session.heard_at = self._network.now
         subscriber(session).confirmed(effect.subscription, effect.begins)
-        self.account_of(session.name).confirmed(self._network.now, session.name, effect.subscription)
+        self.account.confirmed(self._network.now, session.name, effect.subscription)
 
     def _reported(self, session: ClientSession, effect: TellLost) -> None:
-        self.account_of(session.name).told(
-            self._network.now, session.name, subscriber(session).lost(effect.losses)
-        )
+        self.account.told(self._network.now, session.name, subscriber(session).lost(effect.losses))
 
     def _flushed(self, session: ClientSession, effect: Flushed) -> None:
         self.flushed.append((self._network.now, session.name, effect.number))
@@ -465,9 +456,7 @@ class Sessions:
                 self.admitted.add((session.name, news.number))
             if session.subscriber.judged(news):
                 self.refused += 1
-                if session.name in self.apart:
-                    self.tell(session, [Cancel(news.number)])  # its broker awaits it
-                self.account_of(session.name).cancelled(now, session.name, news.number)
+                self.account.cancelled(now, session.name, news.number)
         elif isinstance(news, Answers | Unanswered) and session.subscriber is not None:
             self._answered(session, session.subscriber, news)
 
@@ -479,7 +468,7 @@ class Sessions:
         if machine.answered(news) and (isinstance(news, Unanswered) or news.here):
             session.heard_at = self._network.now
             publishers = (answer.publisher for answer in known)
-            self.account_of(session.name).answered(self._network.now, session.name, news.number, publishers)
+            self.account.answered(self._network.now, session.name, news.number, publishers)
 
     # Moving to other brokers.
 

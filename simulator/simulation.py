@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Never
 
 from ..admission.meters import RateHistory
-from ..clients.beginnings import At, Beginning, asked_for, beginning_of, require_history
 from ..clients.publisher import PublisherMachine
 from ..clients.subscriber import SubscriberMachine
 from ..protocol import checks
@@ -35,7 +34,6 @@ from ..protocol.messages.admission import MICRO, News, WouldAdmit, delay_asked, 
 from ..protocol.messages.pubsub import Answers, Cancel, Detach, Register
 from ..protocol.queries import AcceptedOf, KeptOf, Owed
 from ..protocol.traces.account import Account
-from ..recovery.replay.history import HistoryAt
 from ..routing.language.questions import FilterLike, to_filter
 from ..routing.topologies.cluster_trees import Topology
 from .hosts import FromClient, Host
@@ -164,11 +162,17 @@ class Simulation(SimulatedNetwork):
         checks.whole_number("priority", priority)
         checks.flag("local_first", local_first)
         max_delay = delay_asked(self.features.admission, max_delay)
-        session = self._subscriber(client, broker, durable=durable)
-        machine = subscriber(session)
+        session = self.clients.attach(checks.text("client", client), broker)
+        if session.subscriber is None:
+            if session.publisher is not None and self.heals:
+                raise ClientError(f"{client!r} is a publisher")
+            session.subscriber = SubscriberMachine(durable=durable)
+            if durable:
+                self.account.durable(self.now, client)
+                self.clients.tell(session, session.subscriber.arrive(self.now, incarnation=1))
+        machine = session.subscriber
         number = number or machine.last_number + 1
-        text = given if isinstance(given, str) else str(wanted)
-        self.clients.account_of(client).subscribed(self.now, client, number, text)
+        self.account.subscribed(self.now, client, number, given if isinstance(given, str) else str(wanted))
         self.clients.tell(
             session,
             machine.subscribe(
@@ -176,72 +180,6 @@ class Simulation(SimulatedNetwork):
             ),
         )
         return number
-
-    def _subscriber(self, client: ClientId, broker: BrokerId, *, durable: bool) -> ClientSession:
-        session = self.clients.attach(checks.text("client", client), broker)
-        if session.subscriber is None:
-            if session.publisher is not None and self.heals:
-                raise ClientError(f"{client!r} is a publisher")
-            session.subscriber = SubscriberMachine(durable=durable)
-            if durable:
-                self.clients.account_of(client).durable(self.now, client)
-                self.clients.tell(session, session.subscriber.arrive(self.now, incarnation=1))
-        return session
-
-    # Durable subscribers that begin in the past.
-
-    def subscribe_at(self, client: ClientId, broker: BrokerId, selectors: Sequence[str], at: At) -> Beginning:
-        """Subscribe a new durable client, which begins in the past; return where.
-
-        It has a record of its own (`clients.apart`), as what it gets is older than it is.
-
-        Raises
-        ------
-        InputError
-            If it cannot begin there.
-        """
-        wanted = [to_filter(each) for each in checks.texts("selectors", selectors)]
-        beginning = self.beginning(at)
-        self.clients.apart.setdefault(client, Account(self.features))
-        session = self._subscriber(client, broker, durable=True)
-        machine, account = subscriber(session), self.clients.account_of(client)
-        numbers = range(machine.last_number + 1, machine.last_number + 1 + len(wanted))
-        for number, item, selector in zip(numbers, wanted, selectors, strict=True):
-            account.subscribed(self.now, client, number, selector)
-            machine.subscribe(number, item, self.now)
-        self.clients.tell(session, machine.begin_at(numbers, beginning, self.now))
-        return beginning
-
-    def rewind(self, client: ClientId, at: At) -> Beginning:
-        """Let a durable subscriber begin again in the past; return where.
-
-        Raises
-        ------
-        InputError
-            If it cannot begin there.
-        ClientError
-            If it is not attached.
-        """
-        session, beginning = self._attached(client), self.beginning(at)
-        machine = subscriber(session)
-        machine.rewind(beginning)
-        self.clients.account_of(client).rolled_back(client, machine.position)
-        if session.alive and session.connected:
-            self.clients.settle_at(session, session.home)
-        return beginning
-
-    def beginning(self, at: At) -> Beginning:
-        """Return where a subscriber would begin.
-
-        Raises
-        ------
-        InputError
-            If it cannot begin there.
-        """
-        require_history(self.features)
-        asked = asked_for(at, self.now)
-        answers = [host.machine.ask(HistoryAt(asked.moment)) for host in self.hosts.values() if host.alive]
-        return beginning_of(asked, [answer for answer in answers if answer is not None])
 
     def set_local_first(self, client: ClientId, number: int, local_first: bool) -> None:
         """Make publishers at its own broker suffice for a subscription, or no longer; it keeps its number.
@@ -269,7 +207,7 @@ class Simulation(SimulatedNetwork):
         if checks.whole_number("number", number) > machine.last_number:
             self.clients.tell(session, [Cancel(number)])  # the broker replies that there is none
         elif messages := machine.cancel(number):
-            self.clients.account_of(client).cancelled(self.now, client, number)
+            self.account.cancelled(self.now, client, number)
             self.clients.tell(session, messages)
 
     def detach(self, client: ClientId) -> None:
@@ -284,7 +222,7 @@ class Simulation(SimulatedNetwork):
         if session.subscriber is not None:
             for number in session.subscriber.subscriptions:
                 session.subscriber.cancel(number)
-                self.clients.account_of(client).cancelled(self.now, client, number)
+                self.account.cancelled(self.now, client, number)
         self.clients.tell(session, [Detach()])
         session.left = True
         self.clients.places.leave(CLIENT, client)
@@ -456,13 +394,13 @@ class Simulation(SimulatedNetwork):
             for again in machine.request():  # not in force, so nobody but their user knows of them
                 assert isinstance(again, Register)
                 if forgets:
-                    self.clients.account_of(client).cancelled(self.now, client, again.subscription)
+                    self.account.cancelled(self.now, client, again.subscription)
                     continue
                 number, priority = again.subscription, again.priority
                 session.subscriber.subscribe(
                     number, again.filter, self.now, priority, local_first=again.local_first
                 )
-            self.clients.account_of(client).rolled_back(client, machine.position)
+            self.account.rolled_back(client, machine.position)
         else:
             self.account.died(self.now, client)
         return True
@@ -570,7 +508,7 @@ class Simulation(SimulatedNetwork):
         checks.text("client", client)
         return [
             ArrivedEvent(note.at_seconds, note.publisher, note.sequence)
-            for note in self.clients.account_of(client).notifications()
+            for note in self.account.notifications()
             if note.client == client
         ]
 

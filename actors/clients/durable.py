@@ -19,19 +19,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NotRequired
 
 from ray.exceptions import ActorDiedError, RayActorError
 
-from ...clients.beginnings import At, Beginning, asked_for, beginning_of, require_history
 from ...clients.subscriber import SubscriberMachine, SubscriberRecord
 from ...protocol import checks
-from ...protocol.errors import BrokerUnavailable, InputError
+from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed, Undeliverable
-from ...recovery.replay.history import Span
 from ..answers import answered
 from ..host.errors import broker_errors
 from ..host.requests import Away
@@ -102,7 +99,6 @@ class DurableSubscriber(Subscriber):
     ) -> None:
         self._told = dict(self._machine.position)
         await super()._say_here(host, broker, away, seconds, incarnation)
-        self._machine.rewound = False
 
     def _say_what_it_knows(self) -> None:
         """Tell the broker the acknowledged positions, which are those that the rendezvous point has stored."""
@@ -123,29 +119,12 @@ class DurableSubscriber(Subscriber):
         *,
         local_first: bool,
         max_delay: float | None,
-        at: At | None = None,
     ) -> list[int]:
         numbers = await super()._subscribe_all(
-            filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay, at=at
+            filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay
         )
         await self._write_down()
         return numbers
-
-    async def _beginning(self, at: At) -> Beginning:
-        require_history(self._features)
-        asked = asked_for(at, time.time())
-        if not self._machine.is_new:
-            raise InputError(
-                f"at: {self.name!r} has a position already: rewind it with net.rewind({self.name!r}, at=...)"
-            )
-        with broker_errors(f"{self}: the past"):
-            hosts = await Given(self._rendezvous.hosts.remote(), self._directory.limits.call_seconds)
-        spans: list[Mapping[ClientId, Span]] = []
-        for host in dict.fromkeys(hosts.values()):
-            with suppress(ActorDiedError), broker_errors(f"{self}: the past"):
-                call = self._handle(host).ask("history", asked.moment)
-                spans += await Given(call, self._directory.limits.call_seconds)
-        return beginning_of(asked, spans)
 
     async def _unsubscribe(self, number: int) -> None:
         await self._write_down(number)

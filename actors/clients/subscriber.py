@@ -22,7 +22,6 @@ from typing import Any, Final
 from pyarrow import RecordBatch
 from ray.exceptions import GetTimeoutError, RayTaskError
 
-from ...clients.beginnings import At, Beginning
 from ...clients.subscriber import SubscriberMachine
 from ...protocol import checks
 from ...protocol.batch import EventBatch, concat
@@ -129,7 +128,6 @@ class Subscriber(Client):
         priority: int = 0,
         local_first: bool = False,
         max_delay: float | None = None,
-        at: At | None = None,
     ) -> int:
         """Subscribe, and return the subscription's number once it is installed up to the root.
 
@@ -151,17 +149,11 @@ class Subscriber(Client):
             How long its events may wait for brokers and links on their way, in seconds; None for any time. If they
             have waited longer lately, it is refused. Needs `AdmissionConfig.delay_window_seconds`; see
             docs/admission.md.
-        at
-            Where in the past it begins, for the first subscriptions of a durable subscriber in a network with stores:
-            a time (``"2026-11-25T10:00"``, of UTC if it has no zone; a `datetime`; seconds since 1970), a position
-            (the last number of each publisher that is not wanted, such as `position`), or ``"oldest"`` for all that
-            is retained. None begins now. See docs/replay.md.
 
         Raises
         ------
         InputError
-            If `max_delay` is no number from 0, or the network does not measure delays. If it cannot begin at `at`: the
-            message says why, and what is the oldest that is retained.
+            If `max_delay` is no number from 0, or the network does not measure delays.
         SelectorError, FilterTooComplex
             If the filter is invalid, or its normal form is too large.
         SubscriptionTimeout
@@ -178,7 +170,6 @@ class Subscriber(Client):
             priority=priority,
             local_first=local_first,
             max_delay=max_delay,
-            at=at,
         )[0]
 
     def subscribe_all(
@@ -189,17 +180,13 @@ class Subscriber(Client):
         priority: int = 0,
         local_first: bool = False,
         max_delay: float | None = None,
-        at: At | None = None,
     ) -> list[int]:
         """Subscribe to several filters in one call: to all of them, or to none if it raises. See `subscribe`."""
-        work = self._subscribe_all(
-            filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay, at=at
+        return in_thread(
+            self._subscribe_all(
+                filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay
+            )
         )
-        return in_thread(work)
-
-    async def _beginning(self, at: At) -> Beginning:
-        """Return where subscriptions begin that are to begin in the past."""
-        raise InputError("at: only a durable subscriber begins in the past: give durable=True")
 
     async def _subscribe_all(
         self,
@@ -209,7 +196,6 @@ class Subscriber(Client):
         *,
         local_first: bool,
         max_delay: float | None,
-        at: At | None = None,
     ) -> list[int]:
         self._open()
         limits = self._directory.limits
@@ -219,10 +205,8 @@ class Subscriber(Client):
         seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
         seconds = limits.call_seconds if seconds is None else seconds
         checks.whole_number("priority", priority)
+        checks.flag("local_first", local_first)
         max_delay = delay_asked(self._features.admission, max_delay)
-        if checks.flag("local_first", local_first) and at is not None:
-            raise InputError("at: the past is that of all publishers: leave local_first out")
-        beginning = None if at is None else await self._beginning(at)
         with self._turn:
             first = self._machine.last_number + 1
             numbers = list(range(first, first + len(items)))
@@ -233,8 +217,6 @@ class Subscriber(Client):
 
         async def call(place: Place, retrying: bool, left: float) -> bool:
             registers = self._machine.request(numbers)
-            if beginning is not None:
-                registers = self._machine.begin_at(numbers, beginning, time.time())
             waiting = self._request(place, registers, self._process.session)
             try:
                 begins = await self._answer(waiting, place, left)
@@ -259,8 +241,6 @@ class Subscriber(Client):
                     f"{self}: not installed up to the root within {seconds} s, cancelled"
                 )
         except SubscriptionRejected as error:
-            if beginning is not None:
-                self._cancelled(self._place, numbers)  # its broker waits for them
             for number in numbers:  # all of them or none
                 self._machine.judged(Judgement(number, False, error.asked, tuple(error.refusals)))
             raise
@@ -319,11 +299,10 @@ class Subscriber(Client):
         priority: int = 0,
         local_first: bool = False,
         max_delay: float | None = None,
-        at: At | None = None,
     ) -> int:
         """Subscribe from a coroutine; see `subscribe`."""
         work = self._subscribe_all(
-            [filter], timeout_seconds, priority, local_first=local_first, max_delay=max_delay, at=at
+            [filter], timeout_seconds, priority, local_first=local_first, max_delay=max_delay
         )
         return (await carried_out(work, self._process))[0]
 

@@ -27,7 +27,6 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 import ray
 
-from ...clients.beginnings import At
 from ...clients.group import Given, GroupMachine, Settled
 from ...protocol.batch import EventBatch, concat
 from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, RayvousError
@@ -105,9 +104,7 @@ class GroupActor:
         await asyncio.shield(self._beginning)
         return list(self._subscriber.subscriptions.values())
 
-    async def subscribe(
-        self, wanted: Filter, priority: int = 0, max_delay: float | None = None, at: At | None = None
-    ) -> int:
+    async def subscribe(self, wanted: Filter, priority: int = 0, max_delay: float | None = None) -> int:
         """Subscribe the group, and return the number of its one subscription; the same filter again does nothing.
 
         Raises
@@ -121,9 +118,8 @@ class GroupActor:
         async with self._subscribing:
             known = self._subscriber.subscriptions
             if not known:
-                subscribe = self._subscriber.subscribe
                 return await asyncio.to_thread(
-                    subscribe, wanted, priority=priority, max_delay=max_delay, at=at
+                    self._subscriber.subscribe, wanted, priority=priority, max_delay=max_delay
                 )
             for number, each in known.items():
                 if each == wanted:

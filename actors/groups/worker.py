@@ -31,7 +31,6 @@ from pyarrow import RecordBatch
 from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
-from ...clients.beginnings import At
 from ...clients.group import Settled
 from ...clients.group_worker import WorkerMachine
 from ...protocol import checks
@@ -101,26 +100,22 @@ class GroupWorker:
         found: list[Filter] = self._ask(lambda: self._actor.ready.remote())
         return found
 
-    def subscribe(
-        self, filter: Any, *, priority: int = 0, max_delay: float | None = None, at: At | None = None
-    ) -> int:
+    def subscribe(self, filter: Any, *, priority: int = 0, max_delay: float | None = None) -> int:
         """Subscribe the group, and return the number of its subscription. All its workers share this one.
 
-        `priority`, `max_delay` and `at` (where in the past it begins) are those of `Subscriber.subscribe`; what the
-        first worker says counts.
+        `priority` and `max_delay` are those of `Subscriber.subscribe`; what the first worker says counts.
 
         Raises
         ------
         SelectorError, FilterTooComplex
             If the filter is invalid, or its normal form is too large.
         InputError
-            If the group has subscribed to something else, or cannot begin there.
+            If the group has subscribed to something else.
         SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
             As `Subscriber.subscribe`.
         """
         wanted = to_filter(filter)
-        call = wanted, priority, max_delay, at
-        number: int = self._ask(lambda: self._actor.subscribe.remote(*call))
+        number: int = self._ask(lambda: self._actor.subscribe.remote(wanted, priority, max_delay))
         return number
 
     # Events.

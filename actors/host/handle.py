@@ -59,7 +59,6 @@ Question: TypeAlias = Literal[
     "describe",
     "durables",
     "flush_telemetry",
-    "history",
     "inject",
     "look",
     "own_bytes",

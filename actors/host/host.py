@@ -45,7 +45,6 @@ from ...protocol.stability import Stability
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...recovery.durability.durable_cursor import DeadLetter
 from ...recovery.durability.stable import Stable
-from ...recovery.replay.history import HistoryAt, Span
 from ...routing.schemes.registry import scheme as scheme_of
 from ..channels.config import ChannelConfig, Door
 from ..channels.pool import Channels
@@ -522,11 +521,6 @@ class BrokerHost:
             for hosted in self.hosted_brokers.values()
             for letter in host_survey.dead_letters(hosted.broker)
         ]
-
-    async def history(self, moment: float) -> list[Mapping[ClientId, Span]]:
-        """Return what each broker here knows of the past, divided at a moment."""
-        known = (hosted.broker.ask(HistoryAt(moment)) for hosted in self.hosted_brokers.values())
-        return [each for each in known if each is not None]
 
     async def durables(self) -> list[DurableStatus]:
         """Return the durable subscribers here: attached or away, and how far they are behind."""

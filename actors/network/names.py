@@ -19,8 +19,6 @@ import time
 from collections.abc import Collection
 from typing import Any, Final
 
-from ...clients.beginnings import Beginning
-from ...clients.subscriber import SubscriberMachine
 from ...protocol.errors import ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
 from .store import RendezvousStore
@@ -119,32 +117,12 @@ class LastingNames:
     ) -> None:
         """Store a subscriber's position, and `beside` it what its next process shall find; None keeps that."""
         news = {"position": position} | ({} if beside is None else {"beside": beside})
-        self._change(name, incarnation, news)
+        self._put(name, self._own(name, incarnation) | news)
 
     def subscriptions(self, name: ClientId, incarnation: int, machine: dict[str, Any]) -> None:
         """Store a subscriber's subscriptions."""
         news = {key: value for key, value in machine.items() if key not in ("life", "position")}
-        self._change(name, incarnation, news)
-
-    def _change(self, name: ClientId, incarnation: int, news: dict[str, Any]) -> None:
-        """Store what is new; whether its next broker has to begin anew with it is known from that alone."""
-        record = self._own(name, incarnation)
-        self._put(name, {key: value for key, value in record.items() if key != "rewound"} | news)
-
-    def rewind(self, name: ClientId, beginning: Beginning) -> bool:
-        """Move a subscriber back into the past; return False if there is none with a subscription.
-
-        A process that has the name is refused from now on. The next one begins there.
-        """
-        record = self.subscriber(name)
-        if not record["subscriptions"]:
-            return False
-        machine = SubscriberMachine(durable=True)
-        machine.restore(record)  # type: ignore[arg-type]
-        machine.rewind(beginning)
-        incarnation = record["life"] + 1
-        self._put(name, record | machine.record() | {"life": incarnation, "came": incarnation, "ticket": ""})
-        return True
+        self._put(name, self._own(name, incarnation) | news)
 
     def end(self, name: ClientId, incarnation: int) -> None:
         """Forget a subscriber except for its incarnation: brokers that still hold it have an earlier one."""

@@ -29,7 +29,6 @@ from ...protocol.configs import Position
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId, ClusterId
-from ...protocol.messages.history import Keeps
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
 from ...recovery.membership.root_registry import RendezvousMachine
 from ...recovery.membership.view_registry import ViewRendezvous
@@ -374,7 +373,6 @@ class Rendezvous:
     acknowledge = of("names", LastingNames.acknowledge)
     subscriptions = of("names", LastingNames.subscriptions)
     end_durable = of("names", LastingNames.end)
-    rewind = of("names", LastingNames.rewind)
     durables_seen = of("names", LastingNames.seen)
     home_of_publisher = of("names", LastingNames.home)
     reserve = of("names", LastingNames.reserve)
@@ -466,7 +464,6 @@ class Rendezvous:
             rest = with_members(rest, cluster, left)
         self._take_places(rest)
         self._keep_clients()
-        self.receive(broker, [Keeps(leaves=True)])
 
     def _take_places(self, places: Sequence[Position]) -> None:
         assert self._directory is not None

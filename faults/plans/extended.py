@@ -10,7 +10,6 @@ from .expiry_cases import with_ttls
 from .known_cases import with_known
 from .late_cases import with_late
 from .lossless_cases import without_limits
-from .replay_cases import with_history
 from .stable_cases import with_stores
 
 
@@ -50,7 +49,7 @@ def extended(
         Whether some events have a time to live.
     """
     case = with_admission(case) if admission else case
-    case = with_history(with_stores(case)) if stable else case
+    case = with_stores(case) if stable else case
     case = without_limits(case) if lossless else case
     case = with_connection_faults(case) if connected else case
     case = with_damage(case) if damage else that_compares(case)

@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
-from ...protocol.effects import Received
 from ...protocol.errors import ClientError
 from ...protocol.ids import BrokerId, ClientId, EventId
-from ...protocol.messages.history import Keeps
 from ...protocol.traces.account import Account
 from ...routing.topologies.cluster_trees import topology_of
 from ...simulator.hosts import in_memory, in_memory_with_sums
@@ -32,7 +30,6 @@ from .judging import (
     structure_problems,
     subscription_problems,
 )
-from .replaying import Replaying
 from .timeline import Timeline
 
 FLUSH_HEARTBEATS_MAX: Final = 120
@@ -67,7 +64,6 @@ class OnSimulator:
         )
         if case.known is not None and "dead_after_seconds" not in options:
             self.network.faults.tell_of_deaths(case.known.after_seconds, case.known.share)
-        self._replaying = Replaying(self.network, case)
         self._groups = groups_of(case)
         self.groups: dict[ClientId, GroupRecord] = {}
         self.timeline = Timeline(self.network)
@@ -109,7 +105,6 @@ class OnSimulator:
     def carry_out(self, until: float, every_seconds: float) -> Iterator[None]:
         """Let virtual time pass up to the healing; return control at intervals."""
         network = self.network
-        self._replaying.begin()
         while network.now < until:
             network.advance_to(min(network.now + every_seconds, until))
             yield
@@ -202,9 +197,6 @@ class OnSimulator:
         for client in network.stopped():
             if not network.start(client) and network.homeless(client):
                 network.start_elsewhere(client)
-        for broker in network.dead():  # for good: the operator removes it
-            if network.rendezvous is not None and network.rendezvous.alive:
-                network.take_in(network.rendezvous, Received(broker, Keeps(leaves=True)))
 
     def operate(self, operations: Sequence[Operation], start: float) -> None:
         """Schedule operations on the network, counted from `start`."""
@@ -299,8 +291,6 @@ class OnSimulator:
     def count(self, report: ChaosReport) -> None:
         """Add the brokers, moves, messages and steps to a report, and what was admitted."""
         network = self.network
-        for found in self._replaying.violations():
-            report.problem(found)
         for name, record in self.groups.items():
             most = network.clients.groups[name].config.deliveries_max
             for found in record.violations(most, self._expired_by_now):

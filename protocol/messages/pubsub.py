@@ -199,9 +199,6 @@ class Resume:
     begins
         Where each of its subscriptions begins that some broker has confirmed, by number: per publisher, the last
         sequence that the subscription is not owed.
-    rewound
-        Of a durable subscriber: what its broker knows of it is void. It is owed everything behind its position, back to
-        where its subscriptions begin, which `numbers` are about to be made here.
     """
 
     marks: Mapping[str, int]
@@ -211,7 +208,6 @@ class Resume:
     numbers: tuple[int, ...] = ()
     ages_seconds: Mapping[int, float] = field(default_factory=dict)
     begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
-    rewound: bool = False
 
 
 @dataclass(frozen=True, slots=True)

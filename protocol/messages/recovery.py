@@ -9,20 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ..checks import one_of, positive_fields, seconds, whole_number
+from ..checks import one_of, positive_fields, whole_number
 from ..errors import InputError
 from ..ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
 from .comparing import Compare
-from .history import HistoryMessage
 from .quench import QuenchMessage
 from .rounds import RoundMessage
 from .views import ViewMessage
 
 if TYPE_CHECKING:
     from ...routing.filters.filter import Filter
-
-REMEMBERED_RETENTIONS: Final = 10
-"""How long a failure is remembered, in retention periods: a broker that it cut off may return that late."""
 
 LOAD_MAX: Final = 100_000.0
 """The default load, in events per second, above which a broker accepts no further child.
@@ -383,7 +379,6 @@ RecoveryMessage: TypeAlias = (
     | JoinMessage
     | RoundMessage
     | DurableMessage
-    | HistoryMessage
     | Compare
     | Order
     | SchemeMessage
@@ -429,9 +424,6 @@ class Recovery:
     durable_events_max, durable_bytes_max, durable_seconds
         Limits on what a broker retains for each durable subscriber until it is acknowledged; and how long it
         retains a subscriber that stays disconnected.
-    history_seconds, history_bytes_max
-        With stores: for how long, and how much of, what was published at it a broker retains for durable subscribers
-        that begin in the past or lack something; 0 seconds, as is usual, for no such history.
     dead_letters_max
         How many undelivered events a broker retains for inspection.
     compare_heartbeats
@@ -457,8 +449,6 @@ class Recovery:
     durable_bytes_max: int = 64 * 2**20
     durable_seconds: float = 86_400.0
     dead_letters_max: int = 1_000
-    history_seconds: float = 0.0
-    history_bytes_max: int = 64 * 2**20
     node_cluster_max: int | None = None
     compare_heartbeats: float | None = None
 
@@ -466,11 +456,6 @@ class Recovery:
     def unnoticed_seconds(self) -> float:
         """How long a failure may go unnoticed; a link counts as verified only up to this long ago."""
         return 5 * (self.suspect_after_seconds + self.heartbeat_seconds)
-
-    @property
-    def remembered_seconds(self) -> float:
-        """How long numbers of publishers are remembered: longer than anybody retains their events."""
-        return max(REMEMBERED_RETENTIONS * self.retention_seconds, 2 * self.history_seconds)
 
     @property
     def compare_seconds(self) -> float | None:
@@ -487,9 +472,7 @@ class Recovery:
         """
         one_of("recovery detector", self.detector, ("adaptive", "fixed"))
         may_be_none = ("load_max", "compare_heartbeats")
-        may_be_nothing = ("detector", "node_cluster_max", "history_seconds")
-        positive_fields(self, "recovery", skip=may_be_nothing, none=may_be_none)
-        seconds("recovery history_seconds", self.history_seconds)
+        positive_fields(self, "recovery", skip=("detector", "node_cluster_max"), none=may_be_none)
         if self.node_cluster_max is not None:
             whole_number("recovery node_cluster_max", self.node_cluster_max, 1)
         if self.suspect_after_seconds < 2 * self.heartbeat_seconds:

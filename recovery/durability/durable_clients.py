@@ -51,6 +51,7 @@ from ...protocol.messages.pubsub import (
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
 from ...protocol.queries import Answering, DurableHere, IncarnationOf, Query
 from ...protocol.snapshots import Restorable
+from ..replay.rounds import REMEMBERED_RETENTIONS
 from .durable_cursor import BEGINS, NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
 from .stores import Store
 
@@ -157,17 +158,6 @@ class DurableClients(Restorable):
             )
         return [entry.backlog(self._now) for entry in entries]
 
-    def holds(self, client: ClientId) -> bool:
-        """Return whether a client is a durable subscriber of this broker."""
-        return client in self.entries
-
-    def may_read(self, client: ClientId) -> bool:
-        """Return whether a subscriber may be given more of the past: it is within half of its bounds."""
-        entry, bounds = self.entries.get(client), self._bounds
-        if entry is None:
-            return True
-        return 2 * entry.outstanding < bounds.events_max and 2 * entry.retained_bytes < bounds.bytes_max
-
     def _incarnation_of(self, client: ClientId) -> int:
         entry = self.entries.get(client)
         return 0 if entry is None else entry.incarnation
@@ -206,8 +196,6 @@ class DurableClients(Restorable):
             return self._take_in(event, client, message)
         if message.incarnation < entry.incarnation:
             return []
-        if message.rewound:
-            return [*self._on_detach(Received(client, Detach())), *self._take_in(event, client, message)]
         entry.incarnation = message.incarnation
         out = self._written([entry.row(), *entry.acknowledge(message.marks)])
         out += self._written(entry.bring(self._now, message.begins))
@@ -223,14 +211,13 @@ class DurableClients(Restorable):
         return out
 
     def _take_in(self, event: Received, client: ClientId, message: Resume) -> list[Out]:
-        """Add a subscriber that is new here. One that has been elsewhere, or is rewound, moves like any other one."""
+        """Add a subscriber that is new here. One that has been elsewhere moves like any other subscriber."""
         since = self._now
-        elsewhere = message.incarnation > 1 or message.rewound
-        if elsewhere:
+        if message.incarnation > 1:
             since -= message.since_seconds + self._recovery.unnoticed_seconds
         entry = self.entries[client] = DurableCursor(client, message.incarnation, since, dict(message.marks))
         writes = [entry.row(), *entry.bring(self._now, message.begins)]
-        moved: list[Out] = [Inward(event)] if elsewhere else []
+        moved: list[Out] = [Inward(event)] if message.incarnation > 1 else []
         return [*moved, *self._written(writes), self._holds()]
 
     def _on_resend(self, event: Received[ClientId, Resend]) -> list[Out]:
@@ -319,7 +306,7 @@ class DurableClients(Restorable):
             out += self._shed(entry)
         if event.now >= self._tidy_at:
             self._tidy_at = event.now + self._recovery.retention_seconds
-            before = event.now - self._recovery.remembered_seconds
+            before = event.now - REMEMBERED_RETENTIONS * self._recovery.retention_seconds
             out += self._written(write for entry in self.entries.values() for write in entry.tidied(before))
         if self.entries and event.now >= self._holds_at:
             out.append(self._holds())

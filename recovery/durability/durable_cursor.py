@@ -412,11 +412,6 @@ class DurableCursor:
         return Backlog(self.name, self.incarnation, self.outstanding, self._bytes, self.waited(now), wanted)
 
     @property
-    def retained_bytes(self) -> int:
-        """The memory of what is retained."""
-        return self._bytes
-
-    @property
     def outstanding(self) -> int:
         """How many notifications its position has not passed."""
         return len(self._outstanding)

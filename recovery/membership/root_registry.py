@@ -28,7 +28,6 @@ from typing import Any, Final
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
-from ...protocol.messages.history import Keeps
 from ...protocol.messages.recovery import (
     AskRoot,
     BecomeRoot,
@@ -91,8 +90,8 @@ class RendezvousMachine:
             return self._beat(source, message)
         if isinstance(message, AskRoot):
             return self._asked(source, message.me)
-        if isinstance(message, Holds | Keeps):
-            return self._durable.heard(source, message)
+        if isinstance(message, Holds):
+            return self._durable.held(source, message)
         if isinstance(message, YieldRoot):
             return self._yielded(source, message)
         return []
@@ -161,7 +160,6 @@ class RendezvousMachine:
                 "members": list(view.members),
             },
             "durable": self._durable.state(),
-            **self._durable.histories(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -180,7 +178,7 @@ class RendezvousMachine:
                 designated=int(root["designated"]),
                 members=tuple(int(member) for member in root["members"]),
             )
-            self._durable.restore(state.get("durable", {}), state.get("histories", ()))
+            self._durable.restore(state.get("durable", {}))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "

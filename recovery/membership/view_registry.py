@@ -35,7 +35,6 @@ from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.comparing import Compare
-from ...protocol.messages.history import Keeps
 from ...protocol.messages.recovery import Holds, Recovery
 from ...protocol.messages.views import MembershipView, ViewBeat, ViewDied, ViewLeave, ViewMember
 from ...routing.topologies.cube_members import CubeMembers
@@ -93,8 +92,8 @@ class ViewRendezvous:
         source, message = event.source, event.message
         if isinstance(source, int) and isinstance(message, ViewBeat):
             return self._beat(source, message)
-        if isinstance(source, int) and isinstance(message, Holds | Keeps):
-            return self.durable.heard(source, message)
+        if isinstance(source, int) and isinstance(message, Holds):
+            return self.durable.held(source, message)
         if isinstance(source, int) and isinstance(message, Compare):
             known = source in self._members.labels
             return [Send(source, Compare(place=digest([self.view.who])))] if known else []
@@ -239,7 +238,6 @@ class ViewRendezvous:
             "gone_at": sorted([broker, at] for broker, at in self._gone_at.items()),
             "mended": [list(each) for each in self._mended],
             "durable": self.durable.state(),
-            **self.durable.histories(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -265,7 +263,7 @@ class ViewRendezvous:
             view_at, sure_at = (
                 None if at is None else float(at) for at in (state["view_at"], state["sure_at"])
             )
-            self.durable.restore(state.get("durable", {}), state.get("histories", ()))
+            self.durable.restore(state.get("durable", {}))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "

@@ -215,42 +215,14 @@ class Deduplicator:
         """
         marks = self._marks.setdefault(client, {})
         if accepted is not None:
-            late = accepted + self._behind_seconds < self.since(client)
-            rows = rows[:0] if late else self.owed(client, batch, rows, accepted)
+            latest = accepted + self._behind_seconds
+            rows = rows[:0] if latest < self.since(client) else self._timely(client, batch, rows, latest)
         return rising(batch, rows, marks)
 
-    def filters(self, client: ClientId) -> list[Filter]:
-        """Return what a subscriber wants."""
-        return [want.filter for want in self._wants.get(client, {}).values()]
-
-    def begins(self, client: ClientId) -> dict[ClientId, int]:
-        """Return the numbers up to which none of its subscriptions is owed anything."""
-        begins = [want.begins for want in self._wants.get(client, {}).values() if want.begins is not None]
-        first, *others = begins or [{}]
-        return {
-            name: min(number, *(each.get(name, 0) for each in others), number)
-            for name, number in first.items()
-        }
-
-    def lacks(self, client: ClientId, publisher: str, had: int, last: int, accepted: float) -> Lost | None:
-        """Return what a subscriber is owed of a publisher after `had` up to `last`; None if that is nothing.
-
-        `accepted` is when the last of these events was accepted at the latest, by the clock here.
-        """
-        latest = accepted + self._behind_seconds
-        wants = self._wants.get(client, {}).values()
-        begins = [
-            want.begins.get(publisher, 0)
-            for want in wants
-            if want.begins is not None and want.since <= latest
-        ]
-        first = max(had, min(begins, default=last)) + 1
-        return Lost(publisher, first, last) if first <= last else None
-
-    def owed(self, client: ClientId, batch: EventBatch, rows: Rows, accepted: float) -> Rows:
+    def _timely(self, client: ClientId, batch: EventBatch, rows: Rows, accepted: float) -> Rows:
         """Return the rows that match a subscription which had begun when the events were accepted."""
-        wants, latest = self._wants.get(client, {}).values(), accepted + self._behind_seconds
-        owed = [want.owed(batch, rows, latest) for want in wants]
+        wants = self._wants.get(client, {}).values()
+        owed = [want.owed(batch, rows, accepted) for want in wants]
         if all(each is None for each in owed) or not len(rows):
             return rows
         part = batch.take(rows)

@@ -75,12 +75,10 @@ from ..durability.stores import Store
 from .arrived import Arrived
 from .deduplicator import Deduplicator
 from .high_water import Marks
-from .history import History, LastForgotten
-from .rounds import Kept, Rounds
+from .rounds import REMEMBERED_RETENTIONS, Kept, Rounds
 
 KEPT: Final = "kept"
 ACCEPTED: Final = "accepted"
-FORGOTTEN: Final = "forgotten"
 ARRIVED: Final = "arrived"
 TAKEN_OVER: Final = "taken_over"
 TIDY_ROWS: Final = 256
@@ -102,8 +100,6 @@ class Replay(Restorable):
         The stable state of earlier incarnations, read here once; None for a broker without a store.
     now
         The time to assume until the first tick.
-    history
-        Where events are retained for longer, for those that begin in the past; None for nowhere.
     confirms
         Whether the layer asks if all events have reached every broker, for networks where nobody would notice
         otherwise.
@@ -125,12 +121,12 @@ class Replay(Restorable):
         now: float = 0.0,
         *,
         confirms: bool = False,
-        history: History | None = None,
     ) -> None:
         self.rounds = rounds
-        self.history = history
         # Two brokers may lag, and each is told the time once per heartbeat.
-        self.deduplicator = Deduplicator(2 * recovery.heartbeat_seconds, recovery.remembered_seconds)
+        self.deduplicator = Deduplicator(
+            2 * recovery.heartbeat_seconds, REMEMBERED_RETENTIONS * recovery.retention_seconds
+        )
         self.losses_told = 0
         self._me = broker
         self._recovery = recovery
@@ -177,20 +173,12 @@ class Replay(Restorable):
         for (publisher,), (sequence, at) in store.rows(ACCEPTED):
             self._accepted[str(publisher)] = sequence
             self.rounds.gone[str(publisher)] = sequence, at
-        unknown = dict(self.rounds.gone)
         for (number,), (at, publisher, batch) in store.rows(KEPT):
-            kept, last = Kept(int(number), at, publisher, batch), int(batch.sequence[-1])
             self._note_gap(publisher, batch, at)
-            self.rounds.restore(kept)
-            if self.history is not None:
-                self.history.add(kept)
-                self.rounds.expire(self._now)  # most of a history is not retransmitted any more
-                if last <= unknown.get(publisher, (0, 0.0))[0]:
-                    del unknown[publisher]
-            self._accepted[publisher] = max(last, self._accepted.get(publisher, 0))
+            self.rounds.restore(Kept(int(number), at, publisher, batch))
+            self._accepted[publisher] = max(int(batch.sequence[-1]), self._accepted.get(publisher, 0))
             if self._arrived is not None:
                 self._arrived.kept(int(number), at)
-        self._read_forgotten(store, unknown)
         self.rounds.high_water.taught(self._accepted)
         for (publisher,), (first,) in store.rows(TAKEN_OVER):
             self._taken_over[str(publisher)] = first
@@ -200,15 +188,6 @@ class Replay(Restorable):
             gone = {publisher: at for publisher, (_, at) in self.rounds.gone.items()}
             for _, answer in store.rows(ARRIVED):
                 self._arrived.restore(answer, gone)
-
-    def _read_forgotten(self, store: Store, unknown: Mapping[ClientId, tuple[int, float]]) -> None:
-        """Read what the history has forgotten, which is also what was released while there was none."""
-        if self.history is None:
-            self._stale += [Write(FORGOTTEN, key, None) for key, _ in store.rows(FORGOTTEN)]
-            return
-        forgotten = {str(name): LastForgotten(*row) for (name,), row in store.rows(FORGOTTEN)}
-        before = {name: LastForgotten(last, at, at, 1) for name, (last, at) in unknown.items()}
-        self.history.forgotten |= before | forgotten
 
     @property
     def answers(self) -> Answering:
@@ -270,9 +249,6 @@ class Replay(Restorable):
         gap = self._note_gap(publisher, batch, lost_at)
         self._accepted[publisher] = max(last, int(batch.sequence[-1]))
         kept = self.rounds.keep(self._now - message.age_seconds, publisher, batch)
-        if self.history is not None:
-            self.history.add(kept)
-            self.history.trim(self._now, self.rounds.holds)
         if self._arrived is not None:
             self._arrived.kept(kept.number, self._now)
         if self._stable:
@@ -325,15 +301,9 @@ class Replay(Restorable):
             if self._arrived is not None:
                 self._arrived.forgotten(number, publisher)
             if self._stable:
-                self._stale.append(Write(ACCEPTED, (publisher,), self.rounds.gone[publisher]))
-                if self.history is None:
-                    self._stale.append(Write(KEPT, (number,), None))
+                gone = Write(ACCEPTED, (publisher,), self.rounds.gone[publisher])
+                self._stale += [Write(KEPT, (number,), None), gone]
         self.rounds.dropped.clear()
-        if self.history is not None:
-            for number, publisher in self.history.dropped:
-                gone = tuple(self.history.forgotten[publisher])
-                self._stale += [Write(KEPT, (number,), None), Write(FORGOTTEN, (publisher,), gone)]
-            self.history.dropped.clear()
         if len(self._stale) <= rows_min:
             return []
         stale, self._stale = self._stale, []
@@ -390,8 +360,6 @@ class Replay(Restorable):
             begins = message.begins.get(number)
             self.deduplicator.bring(event.source, number, now - age, begins, self._now)
         self._learn(message.begins)
-        if message.rewound and self.history is not None:
-            return []  # all of it is read from histories
         self.rounds.close(event.source)
         self.rounds.repair_from(self._now - message.away_seconds)
         return [Inward(RoundWanted())]
@@ -427,8 +395,6 @@ class Replay(Restorable):
     def _on_tick(self, event: Ticked) -> list[Out]:
         self._now = event.now
         self.rounds.expire(event.now)
-        if self.history is not None:
-            self.history.trim(event.now, self.rounds.holds)
         self.deduplicator.expire(event.now)
         out = [*self._tidied(TIDY_ROWS), *self._ask()]
         if self._awaited and (self._remind_at is None or event.now >= self._remind_at):
@@ -439,10 +405,7 @@ class Replay(Restorable):
 
     def rests_until(self) -> float:
         """Return when the oldest retained batch expires; 0 while links are awaited or arrivals are tracked."""
-        if self._awaited or self._arrived is not None:
-            return 0.0
-        history = math.inf if self.history is None else self.history.expires_at
-        return min(self.rounds.expires_at, history)
+        return 0.0 if self._awaited or self._arrived is not None else self.rounds.expires_at
 
     # Rounds.
 

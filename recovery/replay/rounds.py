@@ -30,8 +30,10 @@ from typing import Final
 
 from ...protocol.batch import EventBatch, concat
 from ...protocol.ids import FIRST_ROUND, ClientId, Link, RoundNumber
-from ...protocol.messages.recovery import REMEMBERED_RETENTIONS
 from .high_water import HighWater
+
+REMEMBERED_RETENTIONS: Final = 10
+"""How long a failure is remembered, in retention periods: a broker that it cut off may return that late."""
 
 FAILURES_MAX: Final = 1024
 
@@ -68,8 +70,6 @@ class Rounds:
     late_seconds
         How far the last known time may be behind. A batch accepted then is younger than it seems by at most
         this much, and is retained for that much longer.
-    remembered_seconds
-        How long the number of a publisher is remembered; None for ten times the retention.
 
     Attributes
     ----------
@@ -93,11 +93,10 @@ class Rounds:
         retention_seconds: float,
         retention_bytes_max: float = math.inf,
         late_seconds: float = 0.0,
-        remembered_seconds: float | None = None,
     ) -> None:
         self.current = FIRST_ROUND
         self.repair_window_seconds = 0.0
-        self.high_water = HighWater(remembered_seconds or REMEMBERED_RETENTIONS * retention_seconds)
+        self.high_water = HighWater(REMEMBERED_RETENTIONS * retention_seconds)
         self.forgotten = 0
         self.gone: dict[ClientId, tuple[int, float]] = {}
         self.dropped: list[tuple[int, ClientId]] = []
@@ -270,10 +269,6 @@ class Rounds:
         """Retain a batch of an earlier incarnation under its number. Call this in the order of numbers."""
         self._add(kept)
         self._number = kept.number
-
-    def holds(self, number: int) -> bool:
-        """Return whether a batch is still retained."""
-        return bool(self._kept) and self._kept[0].number <= number
 
     def _add(self, kept: Kept) -> None:
         self._kept.append(kept)

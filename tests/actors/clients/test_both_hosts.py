@@ -27,15 +27,13 @@ from rayvous.actors.clients.subscriber import Subscriber
 from rayvous.actors.host import handle
 from rayvous.actors.host.requests import Away, Lacking, Stored, WhoAnswers
 from rayvous.actors.host.sessions import DeliveryBatch
-from rayvous.actors.network.names import LastingNames
-from rayvous.clients.beginnings import Beginning
 from rayvous.clients.link import ClientLinks
 from rayvous.clients.publisher import PublisherMachine
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Received
-from rayvous.protocol.errors import InputError, NameTaken, SubscriptionRejected
+from rayvous.protocol.errors import InputError, SubscriptionRejected
 from rayvous.protocol.features import Features
 from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Capacity, Refusal, Unadvertise
 from rayvous.protocol.messages.pubsub import (
@@ -397,30 +395,6 @@ def the_rest_on_ray() -> None:
             DeliveryBatch(2, batch_of([{"n": 1}], publisher="bob"), ("client",), *_one(), 1, 3)
         ]
         assert not list(alice.notifications(0.2)), "it has come before"
-    _begins_in_the_past()
-
-
-class FromTheFirst(DurableSubscriber):
-    """A durable subscriber that was told where the oldest event is."""
-
-    async def _beginning(self, at: object) -> Beginning:
-        return Beginning({"bob": 1})
-
-
-def _begins_in_the_past() -> None:
-    store: dict[str, Any] = {}
-    names: Any = LastingNames(SimpleNamespace(get=store.get, put=store.__setitem__))  # type: ignore[arg-type]
-    with on_ray(FromTheFirst, names.come("client", 1, "first")) as alice:
-        alice.subscribe("n > 0", at="oldest")
-        resume = next(each for each in reversed(alice.host.said) if isinstance(each, Resume))
-        assert resume.rewound and resume.begins == {1: {"bob": 1}}
-        names.subscriptions("client", 1, alice._machine.record())
-    names.acknowledge("client", 1, {"bob": 7})
-    assert names.rewind("client", Beginning({"bob": 3})) and not names.rewind("nobody", Beginning({}))
-    record = names.come("client", 1, "again")
-    assert record["position"] == {"bob": 3} and record["rewound"] and record["life"] == 3
-    with pytest.raises(NameTaken):
-        names.acknowledge("client", 1, {"bob": 7})
 
 
 def _one() -> tuple[Any, Any]:
@@ -452,11 +426,6 @@ def the_rest_in_virtual_time() -> None:
     assert net.stop("alice") and net.start("alice")
     net.advance(5.0)
     assert len(net.sessions["alice"].machine.in_force) == 2
-    recovery = Recovery.for_simulator(history_seconds=600.0)
-    net = Simulation(ClusterTree(1, 3), recovery=recovery, seed=1, store=in_memory)
-    net.subscribe_at("alice", 1, ["n > 0"], "oldest")
-    net.advance(5.0)
-    net.rewind("alice", "oldest")
     _loses_something()
 
 

@@ -24,6 +24,7 @@ from rayvous.protocol.messages.recovery import Holds, LetGo, Recovery
 from rayvous.recovery.durability.durable_clients import Backlogs, DurableClients
 from rayvous.recovery.durability.durable_cursor import DurableCursor
 from rayvous.recovery.durability.stores import MemoryStore
+from rayvous.recovery.replay.rounds import REMEMBERED_RETENTIONS
 from rayvous.routing.language.questions import to_filter
 
 BOUNDS = Recovery.for_simulator(durable_events_max=6, dead_letters_max=4)
@@ -250,7 +251,7 @@ def test_where_a_subscription_begins_is_dropped_when_nobody_retains_what_is_olde
     machine.take(Received("alice", Resume({}, incarnation=1)))
     machine.take(Received("alice", Register(1, WANTS)))
     machine.leave(Confirm("alice", 1, begins={"p": 3}))
-    seconds = BOUNDS.remembered_seconds
+    seconds = BOUNDS.retention_seconds * REMEMBERED_RETENTIONS
     machine.take(Ticked(seconds))
     assert begun(machine) == {"alice": {1: {"p": 3}}}
     machine.take(Ticked(seconds + BOUNDS.retention_seconds))

@@ -5,10 +5,9 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.protocol.batch import batch_of, concat
-from rayvous.protocol.messages.recovery import REMEMBERED_RETENTIONS
 from rayvous.protocol.snapshots import restore_state, state_of
 from rayvous.recovery.replay.high_water import HighWater
-from rayvous.recovery.replay.rounds import Rounds
+from rayvous.recovery.replay.rounds import REMEMBERED_RETENTIONS, Rounds
 
 
 def batch(publisher, first, count=1):

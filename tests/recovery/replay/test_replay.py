@@ -31,8 +31,7 @@ from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.messages.rounds import Forgotten, Marker
 from rayvous.recovery.durability.identity import Identity
 from rayvous.recovery.durability.stores import MemoryStore
-from rayvous.recovery.replay.history import History
-from rayvous.recovery.replay.replay import FORGOTTEN, KEPT, TAKEN_OVER, Replay
+from rayvous.recovery.replay.replay import KEPT, TAKEN_OVER, Replay
 from rayvous.recovery.replay.rounds import RETRANSMISSION_EVENTS_MAX, Rounds
 from rayvous.routing.language.questions import to_filter
 
@@ -42,14 +41,12 @@ WANTS = Register(1, to_filter("n >= 0"))
 class Alone:
     """The replay layer without the others; its writes are committed, and its other outputs returned."""
 
-    def __init__(self, store=None, confirms=False, history=None, **recovery):
+    def __init__(self, store=None, confirms=False, **recovery):
         self.recovery = Recovery.for_simulator(**recovery)
         self.store = store
         self.rounds = Rounds(self.recovery.retention_events_max, self.recovery.retention_seconds)
         identity = Identity(self.rounds, self.recovery.retention_seconds, store)
-        self.identity = identity
-        place = 1, self.recovery, self.rounds, store, identity.alive_at
-        self.layer = Replay(*place, confirms=confirms, history=history)
+        self.layer = Replay(1, self.recovery, self.rounds, store, identity.alive_at, confirms=confirms)
 
     def take(self, event):
         key = type(event.message) if isinstance(event, Received) else type(event)
@@ -331,39 +328,6 @@ def test_a_subscription_that_publishers_here_satisfy_begins_with_that():
     machine.publish("p", 4)
     (confirm,) = machine.layer.alters[Confirm](Confirm("s", 1))
     assert confirm.begins == {"p": 3}
-
-
-def test_a_history_is_in_the_store_only_while_it_is_kept_and_knows_what_was_before_it():
-    store, bounds = MemoryStore(), {"retention_seconds": 10.0}
-
-    def numbers(kind):
-        return [key for key, _ in store.rows(kind)]
-
-    def run(history, first, times):
-        """An incarnation in which p publishes one event at each time, and all but the last are released."""
-        machine = Alone(store, history=history, **bounds)
-        for place, now in enumerate(times):
-            machine.take(Ticked(now))
-            machine.publish("p", first + place)
-            store.commit(machine.identity.writes(now, 1, 1, RoundNumber(1, 1)))
-        return machine
-
-    run(None, 1, (0.0, 20.0, 40.0))
-    assert len(numbers(KEPT)) == 1 and not numbers(FORGOTTEN)
-    history = History(50.0, 1 << 20)
-    assert history.spans() == {}
-    machine = run(history, 4, (60.0, 80.0, 100.0, 120.0))
-    assert history.spans()["p"].older == 4 and history.events_expired == 2
-    assert [kept.publisher for kept in machine.rounds.kept()] == ["p"] and numbers(FORGOTTEN)
-    again = History(50.0, 1 << 20)
-    machine = Alone(store, history=again, **bounds)
-    assert again.spans() == history.spans() and len(list(machine.rounds.kept())) < again.events
-    assert sent(machine.publish("p", 8)) == [("p", 8)]
-    off = run(None, 9, (200.0, 220.0))
-    assert len(numbers(KEPT)) == 1 and not numbers(FORGOTTEN) and off.layer.history is None
-    later = History(50.0, 1 << 20)
-    Alone(store, history=later, **bounds)
-    assert later.spans()["p"].older == 9, "what was released while there was no history"
 
 
 def test_a_broker_knows_the_numbers_that_it_has_stored():
