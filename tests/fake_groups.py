@@ -56,7 +56,7 @@ class Subscriber:
             raise self.unexpected.pop()
         self.letters.append((publisher, sequence, event, reason))
 
-    def subscribe(self, wanted: Any) -> int:
+    def subscribe(self, wanted: Any, *, priority: int = 0, max_delay: float | None = None) -> int:
         self.subscriptions[1] = wanted
         return 1
 

@@ -67,6 +67,7 @@ POD = fields(
     automountServiceAccountToken={"type": "boolean"},
     serviceAccountName=NAME,
     restartPolicy=one_of("OnFailure", "Never", "Always"),
+    terminationGracePeriodSeconds={"type": "integer", "minimum": 0},
     securityContext=fields(
         "runAsNonRoot runAsUser seccompProfile",
         runAsNonRoot=one_of(True),

@@ -84,7 +84,7 @@ def test_the_judge_notices_a_network_that_does_not_look_at_the_time(monkeypatch)
     monkeypatch.setattr(sessions, "timely", lambda deliver, now: (deliver, 0))
     monkeypatch.setattr(sessions, "living", lambda batch, rows, now: rows)
     monkeypatch.setattr(transport, "passable", lambda events, now: (events, 0))
-    found = [problem for seed in (4, 5) for problem in chaos(seed).problems]
+    found = [problem for seed in (0, 2) for problem in chaos(seed).problems]
     assert any(problem.startswith("timely: ") for problem in found), found
 
 
