@@ -170,7 +170,7 @@ def test_what_is_refused_when_a_sink_begins_is_named_and_leaves_nothing(
         healing.sink(tmp_path, "x > 0", name="a/b")
     with pytest.raises(InputError, match="format is 'csv'"):
         healing.sink(tmp_path, "x > 0", name="refused", format="csv")
-    with pytest.raises(InputError, match="partition is 'day'; it must be left out"):
+    with pytest.raises(InputError, match="partition is 'day': it must be left out"):
         healing.sink(tmp_path, "x > 0", name="refused", format="delta", partition="day")
     with pytest.raises(InputError, match="launch the network with recovery"):
         net.sink(tmp_path, "x > 0", name="refused")
