@@ -37,9 +37,9 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from ..protocol.expiry import Deadlines
 from ..protocol.groups import GroupConfig
 from ..protocol.ids import ClientId, EventId
+from ..recovery.durability.deadlines import Deadlines
 from .group_taken import Range, Taken
 
 
@@ -174,7 +174,7 @@ class GroupMachine:
         self._done_by: dict[EventId, str] = {}  # the last ones
         self._suspects: set[EventId] = set()
         self._until: dict[EventId, float] = {}  # when those expire that are not done
-        self._expiring = Deadlines(self._until)  # those of them that wait, and some that do not
+        self._expiring: Deadlines[EventId] = Deadlines()  # those of them that wait, and some that do not
         self._dying: dict[EventId, _Line] = {}  # given up, and no dead letters yet
 
     # Events that come.
@@ -203,7 +203,7 @@ class GroupMachine:
         self._line_of[event] = line
         if until is not None:
             self._until[event] = until
-            self._expiring.add(event, until)
+            self._expiring.add(event, until, self._until)
         holder = self._holder.get(event)  # who said so before it came
         if holder is not None and line.owner in (None, holder) and not line.waiting:
             line.owner = holder
@@ -219,7 +219,7 @@ class GroupMachine:
     def expire(self, now: float) -> list[EventId]:
         """Let those events that wait, and are past their time to live, be done; return them."""
         gone = []
-        for event in self._expiring.due(now):
+        for event in self._expiring.due(now, self._until):
             line = self._line_of.get(event)
             if line is None or event in self._holder:
                 continue
@@ -557,7 +557,7 @@ class GroupMachine:
                 continue
             line.waiting.appendleft(event)
             if event in self._until:
-                self._expiring.add(event, self._until[event])
+                self._expiring.add(event, self._until[event], self._until)
 
     def _released(self, line: _Line, *, first: bool = False) -> None:
         """Let any worker have the events of a line of which its owner holds none, and wants none."""

@@ -16,11 +16,10 @@ Source: docs/decisions/0180-expiry.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +31,8 @@ from .gathering import TTLS
 from .messages.pubsub import Events
 from .values import Kind
 
-Key = TypeVar("Key")
-
 PAST_TTL: Final = "past_ttl_events"
 """The name under which events are counted that were dropped because their time to live had passed."""
-FORGOTTEN_FROM: Final = 64
 
 
 def checked_ttl(ttl: object) -> float | None:
@@ -95,42 +91,6 @@ def first_deadline(batch: EventBatch, rows: Rows | None = None) -> float:
     if until is None or (rows is not None and not len(rows)):
         return inf
     return float((until if rows is None else until[rows]).min())
-
-
-class Deadlines(Generic[Key]):
-    """Which of the things that are known expires next, without looking at the others.
-
-    Most of what has a time to live is done long before. What is not known any more is therefore forgotten, so that
-    there is never much more here than is known.
-
-    Parameters
-    ----------
-    known
-        What there is, by key; whoever owns it changes it.
-    """
-
-    def __init__(self, known: Mapping[Key, object]) -> None:
-        self._known = known
-        self._heap: list[tuple[float, Key]] = []
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def add(self, key: Key, until: float) -> None:
-        """Note when one of them expires, infinity for never."""
-        if until == inf:
-            return
-        if len(self._heap) > 2 * len(self._known) + FORGOTTEN_FROM:
-            self._heap = [*{each for each in self._heap if each[1] in self._known}]
-            heapify(self._heap)
-        heappush(self._heap, (until, key))
-
-    def due(self, now: float) -> Iterator[Key]:
-        """Yield what is known and has expired; it may be added again, with a later time."""
-        while self._heap and self._heap[0][0] < now:
-            key = heappop(self._heap)[1]
-            if key in self._known:
-                yield key
 
 
 def _in_time(batch: EventBatch, now: float) -> Mask | None:

@@ -18,7 +18,7 @@ Source: decision 0021 (a layer can be snapshotted and restored).
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -127,6 +127,13 @@ def _is_code(value: object) -> bool:
     return isinstance(value, Callable | type) and not isinstance(value, Enum)  # type: ignore[arg-type]
 
 
+def _is_value(kind: type) -> bool:
+    """Return whether objects of a class are stored as they are: nobody changes them afterwards."""
+    parameters = getattr(kind, "__dataclass_params__", None)
+    unchanging = issubclass(kind, tuple | Enum) or (parameters is not None and parameters.frozen)
+    return unchanging and kind.__module__.startswith(_VALUES)
+
+
 def _plain(value: object) -> object:
     kind = type(value)
     if isinstance(value, _ATOMS):
@@ -137,7 +144,7 @@ def _plain(value: object) -> object:
         return Part("chance", "", value.getstate())
     if hasattr(value, "snapshot"):
         return Part("own", _name_of(kind), value.snapshot())
-    if kind.__module__.startswith(_VALUES):
+    if _is_value(kind):
         return value
     if not kind.__module__.startswith(f"{_PACKAGE}."):
         raise TypeError(f"{kind.__module__}.{kind.__qualname__} is no state: {value!r}")
@@ -154,6 +161,7 @@ _CONTAINERS: Final[dict[type, Callable[[Any], object]]] = {
     set: lambda value: Part("set", "", [_plain(each) for each in value]),
     frozenset: lambda value: Part("frozenset", "", [_plain(each) for each in value]),
     dict: lambda value: {key: _plain(each) for key, each in value.items()},
+    OrderedDict: lambda value: Part("ordered", "", [(key, _plain(each)) for key, each in value.items()]),
     deque: lambda value: Part("deque", "", (value.maxlen, [_plain(each) for each in value])),
 }
 
@@ -199,6 +207,7 @@ _MAKERS: Final[dict[str, Callable[[Part, Any], object]]] = {
     "tuple": lambda part, there: _class_of(part.name)(*map(_made, part.parts)),
     "set": lambda part, there: set(map(_made, part.parts)),
     "frozenset": lambda part, there: frozenset(map(_made, part.parts)),
+    "ordered": lambda part, there: OrderedDict((key, _made(each)) for key, each in part.parts),
     "deque": lambda part, there: deque(map(_made, part.parts[1]), maxlen=part.parts[0]),
 }
 

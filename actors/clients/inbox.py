@@ -16,9 +16,10 @@ from ...clients.link import ClientLinks
 from ...clients.subscriber import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable, NameTaken
-from ...protocol.expiry import Deadlines, first_deadline, living
+from ...protocol.expiry import first_deadline, living
 from ...protocol.gathering import TTLS
 from ...protocol.messages.pubsub import Lost
+from ...recovery.durability.deadlines import Deadlines
 from ..host.departures import departures_here
 
 WOKEN_AT_ONCE: Final = 64
@@ -206,7 +207,7 @@ class Inbox:
             self._arrivals[self._next] = Arrival(batch, rows, received_at)
             self._expires = self._expires or TTLS in batch.columns
             if self._deadlines is not None:
-                self._deadlines.add(self._next, first_deadline(batch, rows))
+                self._deadlines.add(self._next, first_deadline(batch, rows), self._arrivals)
             self._next += 1
             self.waiting += len(rows)
             self._wake()
@@ -216,17 +217,17 @@ class Inbox:
         if not self._expires:
             return
         if self._deadlines is None:
-            self._deadlines = Deadlines(self._arrivals)
+            self._deadlines = Deadlines()
             for number, each in self._arrivals.items():
-                self._deadlines.add(number, first_deadline(each.batch, each.rows))
+                self._deadlines.add(number, first_deadline(each.batch, each.rows), self._arrivals)
         now = time.time()
-        for number in self._deadlines.due(now):
+        for number in self._deadlines.due(now, self._arrivals):
             before = self._arrivals[number]
             left = self._living(before, now)
             self.waiting -= len(before.rows) - len(left.rows)
             if len(left.rows):
                 self._arrivals[number] = left
-                self._deadlines.add(number, first_deadline(left.batch, left.rows))
+                self._deadlines.add(number, first_deadline(left.batch, left.rows), self._arrivals)
             else:
                 del self._arrivals[number]
 

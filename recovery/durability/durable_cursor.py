@@ -34,11 +34,12 @@ import numpy as np
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.durables import Backlog
 from ...protocol.effects import Write
-from ...protocol.expiry import Deadlines, first_deadline, living
+from ...protocol.expiry import first_deadline, living
 from ...protocol.ids import ClientId, EventId
 from ...protocol.messages.pubsub import Lost, Register
 from ...routing.filters.filter import Filter
 from ..replay.high_water import Marks
+from .deadlines import Deadlines
 
 SUBSCRIBERS: Final = "subscribers"
 NOTES: Final = "notes"
@@ -176,10 +177,7 @@ class DurableCursor:
     _next: int = 1
     _passed: bool = False  # whether the position may have advanced within the retained notifications
     _outstanding: Outstanding = field(default_factory=Outstanding)
-    _deadlines: Deadlines[int] = field(init=False)  # of the retained notifications
-
-    def __post_init__(self) -> None:
-        self._deadlines = Deadlines(self._notes)
+    _deadlines: Deadlines[int] = field(default_factory=Deadlines)  # of the retained notifications
 
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableCursor:
@@ -276,7 +274,7 @@ class DurableCursor:
         self._events += len(note.batch)
         self._bytes += note.batch.nbytes
         self._next = note.number + 1
-        self._deadlines.add(note.number, first_deadline(note.batch))
+        self._deadlines.add(note.number, first_deadline(note.batch), self._notes)
 
     def acknowledge(self, marks: Mapping[ClientId, int]) -> list[Write]:
         """Advance the position to `marks`, never back; return the writes for that, none if nothing changes."""
@@ -318,14 +316,14 @@ class DurableCursor:
         """Drop what is past its time to live: nobody owes it any more. Return the writes, and how much that was."""
         writes: list[Write] = []
         gone: list[EventId] = []
-        for number in self._deadlines.due(now):
+        for number in self._deadlines.due(now, self._notes):
             note = self._notes[number]
             left = self._left(note)
             rows = living(note.batch, left, now)
             gone += [note.batch.identity(row) for row in np.setdiff1d(left, rows).tolist()]
             writes += self._keep(note, rows)
             if len(rows):
-                self._deadlines.add(number, first_deadline(self._notes[number].batch))
+                self._deadlines.add(number, first_deadline(self._notes[number].batch), self._notes)
         self._outstanding.drop(gone)
         return writes, len(gone)
 
