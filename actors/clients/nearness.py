@@ -2,9 +2,9 @@
 
 Rules
 -----
-* A host is pinged `PINGS` times, and its shortest round trip counts. The brokers of one host are equally near.
+* A host is pinged up to `PINGS` times, and its shortest round trip counts. The brokers of one host are equally near.
 * Measuring is bounded: `HOSTS_MAX` hosts (each process draws its own if there are more), `AT_ONCE` at a time,
-  `PING_SECONDS` per ping, `MEASURE_SECONDS` in all. A host that has not answered by then is not near.
+  `PING_SECONDS` per ping, `MEASURE_SECONDS` in all. A host that has not answered once by then is not near.
 * A measurement is valid for `FRESH_SECONDS`, for all clients of the process.
 * Round trips vary. Brokers within `TIE_FACTOR` times the shortest, or within `TIE_SECONDS` of it, are equally
   near. Of these, brokers on this process's Ray node come first. Among the rest the rendezvous point takes the
@@ -129,19 +129,25 @@ class Nearness:
 
     async def _measure(self, hosts: Mapping[Any, BrokerId]) -> None:
         slots = asyncio.Semaphore(AT_ONCE)
-        asked = {host: asyncio.create_task(self._ask(host, broker, slots)) for host, broker in hosts.items()}
+        best: dict[object, RoundTrip] = {}
+        asked = {
+            host: asyncio.create_task(self._ask(host, broker, slots, best)) for host, broker in hosts.items()
+        }
         try:
             if asked:
                 await asyncio.wait(asked.values(), timeout=MEASURE_SECONDS)
             for host, task in asked.items():
-                self._known[host] = self._clock(), task.result() if task.done() else None
+                if task.done():
+                    task.result()
+                self._known[host] = self._clock(), best.get(host)
         finally:
             for task in asked.values():
                 task.cancel()
 
-    async def _ask(self, host: Any, broker: BrokerId, slots: asyncio.Semaphore) -> RoundTrip | None:
-        """Return the shortest of several round trips; None without an answer in time."""
-        best: RoundTrip | None = None
+    async def _ask(
+        self, host: Any, broker: BrokerId, slots: asyncio.Semaphore, best: dict[object, RoundTrip]
+    ) -> None:
+        """Put the shortest round trip so far into `best`; nothing without an answer."""
         async with slots:
             for _ in range(PINGS):
                 asked_at = self._clock()
@@ -151,6 +157,5 @@ class Nearness:
                 except (RayError, TimeoutError):
                     break
                 seconds = self._clock() - asked_at
-                if best is None or seconds < best.seconds:
-                    best = RoundTrip(seconds, node)
-        return best
+                if host not in best or seconds < best[host].seconds:
+                    best[host] = RoundTrip(seconds, node)

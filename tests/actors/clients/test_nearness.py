@@ -86,6 +86,13 @@ class Silent(Host):
         raise AssertionError
 
 
+class Stops(Silent):
+    """The actor of a host that answers once."""
+
+    async def _ping(self, broker: int) -> str:
+        return await (Host._ping if not self.asked else Silent._ping)(self, broker)
+
+
 def nearest(machine: Machine, nearness: Nearness | None = None) -> Any:
     return asyncio.run((nearness or machine.nearness()).tiers("nearest", machine.rendezvous))
 
@@ -139,12 +146,18 @@ def test_a_host_that_stops_while_it_is_measured_counts_by_what_it_answered(
     monkeypatch.setattr(nearness_file, "PING_SECONDS", 0.01)
     machine = Machine()
 
-    class Stops(Silent):
-        async def _ping(self, broker: int) -> str:
-            return await (Host._ping if not self.asked else Silent._ping)(self, broker)
-
     machine.hosts = {1: Stops(machine, (0.001,), ""), 2: machine.host(0.3)}
     assert nearest(machine) == ((1,), (2,))
+
+
+def test_a_host_that_is_still_measured_when_time_is_over_counts_by_what_it_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nearness_file, "MEASURE_SECONDS", 0.05)
+    machine = Machine()
+
+    machine.hosts = {1: Stops(machine, (0.2,), ""), 2: machine.host(0.001)}
+    assert nearest(machine) == ((2,), (1,))
 
 
 def test_measuring_ends_in_time_whatever_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
