@@ -100,10 +100,17 @@ def _folder_of_ray():
 
 @pytest.fixture(scope="session")
 def ray_started(_folder_of_ray, tmp_path_factory):
-    """Start one Ray for all tests of this process, with Java in its environment so that Spark can run on it too."""
+    """Start one Ray for all tests of this process, with Java in its environment so that Spark can run on it too.
+
+    Its workers import what tests import: an actor of a test that needs, say, `patience` dies otherwise.
+    """
     prepare_workers()
     # Processes that run tests beside each other start theirs one after the other: Ray gives itself half a minute.
-    with (tmp_path_factory.getbasetemp().parent / "ray-starts").open("w") as file:
+    with (
+        (tmp_path_factory.getbasetemp().parent / "ray-starts").open("w") as file,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         fcntl.flock(file, fcntl.LOCK_EX)
         ray.init(
             num_cpus=4,

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 import ray
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from ray.exceptions import RayActorError
 from rayvous.pipelines.ray_data.datasink import EventsDatasink
 from rayvous.protocol.errors import InputError
 
-BOUND_SECONDS = 60.0
 DEATHS = 5
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -30,19 +30,29 @@ def test_a_dataset_of_what_comes_until_there_is_enough(healing: rv.Network, fres
     bob = healing.publisher(f"{fresh}-bob")
 
     class Late:
-        def publish(self, network: str) -> None:
+        def __init__(self, network: str) -> None:
+            self.net = rv.Network.attach(network)
+            self.before = self.filters()
+
+        def filters(self) -> int:
+            """Return how many filters the root knows."""
+            return sum(one.sizes["filters"] for one in self.net.status().brokers if one.role == "REB")
+
+        def publish(self) -> None:
             """Publish when somebody has subscribed."""
-            net = rv.Network.attach(network)
-            until(lambda: any(one.sizes.get("subscribers") for one in net.status().brokers))
-            net.publisher(f"{fresh}-late").publish_batch(
+            until(lambda: self.filters() > self.before)
+            self.net.publisher(f"{fresh}-late").publish_batch(
                 [{"run": fresh, "x": x, "to": "JFK"} for x in range(10)]
             )
-            net.close()
+            self.net.close()
 
-    late = ray.remote(Late).options(num_cpus=0).remote()
-    done = late.publish.remote(healing.name)
-    found = rv.read(healing, f"run = '{fresh}' AND x >= 4", until=BOUND_SECONDS, events_max=6)
-    ray.get(done)
+    late = ray.remote(Late).options(num_cpus=0).remote(healing.name)
+    ray.get(
+        late.filters.remote(), timeout=PATIENCE_SECONDS
+    )  # it has begun: what it cannot import is told here
+    done = late.publish.remote()
+    found = rv.read(healing, f"run = '{fresh}' AND x >= 4", until=PATIENCE_SECONDS, events_max=6)
+    ray.get(done, timeout=PATIENCE_SECONDS)
     rows = found.sort("_sequence").take_all()
     assert [(row["x"], row["to"], row["_publisher"]) for row in rows] == [
         (x, "JFK", f"{fresh}-late") for x in range(4, 10)
@@ -117,7 +127,7 @@ def test_a_consumer_that_dies_gets_its_last_batch_again_and_no_other(
     for death in range(DEATHS + 1):
         maker = ray.remote(Consumer).options(num_cpus=0)
         consumer = maker.remote(healing.name, f"run = '{fresh}'", fresh, str(file))
-        pid = ray.get(consumer.pid.remote(), timeout=BOUND_SECONDS)
+        pid = ray.get(consumer.pid.remote(), timeout=PATIENCE_SECONDS)
         consumer.consume.remote()
         lines = len(file.read_text().splitlines())
         for _ in range(3):
@@ -130,7 +140,7 @@ def test_a_consumer_that_dies_gets_its_last_batch_again_and_no_other(
             until(lambda x=x: str(x) in file.read_text().split())
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(RayActorError):
-            ray.get(consumer.pid.remote(), timeout=BOUND_SECONDS)
+            ray.get(consumer.pid.remote(), timeout=PATIENCE_SECONDS)
         written.append(len(file.read_text().splitlines()))
     numbers = [[int(number) for number in line.split()] for line in file.read_text().splitlines()]
     seen = set[int]()
@@ -173,7 +183,7 @@ def test_a_write_that_ray_repeats_publishes_the_rest(healing: rv.Network, fresh:
             os._exit(1)
         return sink.write([table], task)
 
-    assert ray.get(write.remote(rv.Sink(healing, "faa"), tmp_path / "died"), timeout=BOUND_SECONDS) == 12
+    assert ray.get(write.remote(rv.Sink(healing, "faa"), tmp_path / "died"), timeout=PATIENCE_SECONDS) == 12
     healing.settle()
     assert [note.event["x"] for note in alice.notifications(0)] == [*range(20)]
     alice.close()
