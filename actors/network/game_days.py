@@ -3,7 +3,8 @@
 Rules
 -----
 * A network has one game day at a time. Whoever has it says so again at intervals; `CLAIM_SECONDS` after the last time
-  another may have one, so a process that was killed blocks nobody for long.
+  another may have one, so a process that was killed blocks nobody for long. A restarted rendezvous point is told who
+  had it, and waits for that one as long.
 * What it said is for people: the newest `NOTES_MAX` notes are retained, also after its end.
 """
 
@@ -30,9 +31,14 @@ class GameDays:
     """The game days of one network."""
 
     def __init__(self) -> None:
-        self._holder = ""
+        self.holder = ""
+        """Who has the network; "" for nobody."""
         self._until = float("-inf")
         self._notes: deque[Note] = deque(maxlen=NOTES_MAX)
+
+    def resume(self, holder: str, now: float) -> None:
+        """Go on after a restart, before which this game day had the network, or nobody if it is ""."""
+        self.holder, self._until = holder, now + CLAIM_SECONDS
 
     def claim(self, holder: str, notes: Sequence[Note], now: float, *, ends: bool) -> str:
         """Take what a game day says, which has the network from now on, or no longer; return who else has it, or "".
@@ -48,9 +54,9 @@ class GameDays:
         ends
             Whether it is over.
         """
-        if self._holder not in ("", holder) and now < self._until:
-            return self._holder
-        self._holder = "" if ends else holder
+        if self.holder not in ("", holder) and now < self._until:
+            return self.holder
+        self.holder = "" if ends else holder
         self._until = now + CLAIM_SECONDS
         self._notes.extend(note._replace(text=note.text[:NOTE_CHARACTERS_MAX]) for note in notes)
         return ""

@@ -42,7 +42,7 @@ from .game_days import GameDays, Note
 from .names import SEQUENCE, LastingNames
 from .remains import LaunchWatch
 from .resume_from_store import Earlier, alive_at, carried_over, earlier_of, note_seconds, written_of
-from .store import BORN, CLIENTS, DIRECTORY, ROOT, RendezvousStore
+from .store import BORN, CLIENTS, DIRECTORY, GAME_DAY, ROOT, RendezvousStore
 
 KEYS: Final = "keys"
 """Calls about keys have a thread of their own: they write nothing, so they need not wait for writes."""
@@ -127,6 +127,7 @@ class Rendezvous:
         self._last = store.get("last") or self._last
         self._incarnations = store.get("lives") or {}
         self._born = store.get(BORN) or {}
+        self._game_days.resume(store.get(GAME_DAY) or "", self._now())
         state = store.get(ROOT)
         if state is not None and self._machine is not None:
             self._machine.restore(state)
@@ -534,7 +535,11 @@ class Rendezvous:
 
     def game_day(self, holder: str, notes: Sequence[Note], *, ends: bool = False) -> str:
         """Take what a game day says; return who else has one, or "". See :meth:`GameDays.claim`."""
-        return self._game_days.claim(holder, notes, self._now(), ends=ends)
+        before = self._game_days.holder
+        other = self._game_days.claim(holder, notes, self._now(), ends=ends)
+        if self._store is not None and self._game_days.holder != before:
+            self._store.put(GAME_DAY, self._game_days.holder)
+        return other
 
     def notes(self) -> tuple[Note, ...]:
         """Return what game days have said of late, oldest first."""

@@ -30,8 +30,9 @@ from ..logs import HOST
 DIRECTORY: Final = "directory"
 CLIENTS: Final = "clients"
 BORN: Final = "born"
+GAME_DAY: Final = "game day"
 ROOT: Final = "root"
-_NOT_COPIED: Final = (DIRECTORY, CLIENTS, BORN)
+_NOT_COPIED: Final = (DIRECTORY, CLIENTS, BORN, GAME_DAY)
 """Names of values that are not copied: the copy holds their relevant part in another form, or nothing. `ROOT` is not
 copied when it is stored either, but by `note`."""
 

@@ -19,11 +19,13 @@ from importlib import resources
 from ...protocol.printable import printable
 
 
-def filled(name: str, parts: Mapping[str, str]) -> str:
-    """Return the page of a template ``name.html`` and a script ``name.js``, with its parts."""
-    script = _file(f"{name}.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    every = {**parts, "hash": digest, "script": script}
+def filled(name: str, parts: Mapping[str, str], *, script: bool = True) -> str:
+    """Return the page of a template ``name.html``, and a script ``name.js`` if it has one, with its parts."""
+    every = dict(parts)
+    if script:
+        code = _file(f"{name}.js")
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode("ascii")
+        every |= {"hash": digest, "script": code}
     first, *pieces = _file(f"{name}.html").split("{{")
     return first + "".join(
         every[part] + rest for part, _, rest in (piece.partition("}}") for piece in pieces)

@@ -78,7 +78,9 @@ Conditions = Annotated[
 ]
 DryRun = Annotated[bool, _option("--dry-run", help="Print which faults would be caused, and cause none.")]
 Yes = Annotated[bool, _option("--yes", help="Do not ask before the first fault.")]
-ReportFile = Annotated[Path | None, _option("--out", help="File for the report, as JSON.")]
+ReportFile = Annotated[
+    Path | None, _option("--out", help="File for the report: a page if it ends in .html, else JSON.")
+]
 At = Annotated[
     str | None,
     _option("--address", envvar=ADDRESS_VARIABLE, help="Ray cluster \\[the one on this machine]."),
@@ -133,8 +135,14 @@ def run_game_day(context: typer.Context) -> str | None:
     elif not dry_run:
         _print(report)
     if out is not None:
-        out.write_text(json.dumps(report.to_dict(), indent=1) + "\n", encoding="utf-8")
+        out.write_text(_written(report, page=out.suffix == ".html"), encoding="utf-8")
     return HOLDS if dry_run else report.outcome
+
+
+def _written(report: GameDayReport, *, page: bool) -> str:
+    from ...faults.game_day.page import page_of
+
+    return page_of(report) if page else json.dumps(report.to_dict(), indent=1) + "\n"
 
 
 def _check_together(context: typer.Context) -> None:
@@ -248,5 +256,6 @@ def _print(report: GameDayReport) -> None:
     for broker in report.left_dead:
         console.out.print(f"still dead: rayvous restart {report.network} {broker}", markup=False)
     if report.outcome == UNDECIDED:
-        console.out.print(NOTHING_DUE if report.faults else "No fault was caused.", markup=False)
+        why = NOTHING_DUE if report.ends_whole else "The network was not whole at the end."
+        console.out.print(why if report.faults else "No fault was caused.", markup=False)
     console.out.print(f"verdict: {console.styled(report.outcome)}")

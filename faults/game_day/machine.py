@@ -11,9 +11,9 @@ Rules
   then is not whole again. A fault that had no effect is not waited for.
 * Before the first fault and after each one the canary is *checked*: it rests until everything has arrived, and is
   judged. So it is at intervals in a whole network.
-* The game day ends when its time is over, when it is asked to, when a promise is broken, and when the network is not
-  whole within `Terms.heal_seconds`. Then whatever lasts is ended and whoever is dead by it is started, and the network
-  is looked at until it is whole.
+* The game day ends when its time is over, when it is asked to, when a promise is broken, when the network is not
+  whole within `Terms.heal_seconds`, and at once when the network was closed. Otherwise whatever lasts is ended then,
+  whoever is dead by it is started, and the network is looked at until it is whole.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ CHECK_SECONDS: Final = 30.0
 AGAIN_SECONDS: Final = 10.0
 """How long a restart may take before it is requested again."""
 TIME_OVER: Final = "the time is over"
+CLOSED: Final = "the network was closed meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class View:
         What the kind ``"node"`` may hit: the living brokers of each machine.
     void
         The number of the last fault that had no effect.
+    closed
+        Whether the network is there no more: somebody has ended it.
     """
 
     now: float
@@ -92,6 +95,7 @@ class View:
     stop: str = ""
     nodes: tuple[Target, ...] = ()
     void: int = 0
+    closed: bool = False
 
     def hit_by(self, kind: str) -> tuple[Target, ...]:
         """Return what a fault of that kind hits, in rising order."""
@@ -148,10 +152,21 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End the game day: why, and whether the network has healed from every fault."""
+    """End the game day.
+
+    Attributes
+    ----------
+    reason
+        Why.
+    healed
+        Whether the network has healed from every fault.
+    whole
+        Whether the network is whole, as far as can be seen; if it is not, that may be by no fault of the game day.
+    """
 
     reason: str
     healed: bool = True
+    whole: bool = True
 
 
 Step: TypeAlias = Strike | Restart | Lift | Check | Whole | End
@@ -210,6 +225,9 @@ class GameDay:
 
     def look(self, view: View) -> list[Step]:
         """Return what is to be done now; the host looks again after a while, at most a few seconds."""
+        if view.closed and self.phase != "ended":
+            self.ending = CLOSED
+            return self._end(whole=False)
         asked = "" if self.ending else view.broken or view.stop
         self.ending = self.ending or asked
         if self._strike is not None:
@@ -243,7 +261,7 @@ class GameDay:
             unwhole = view.now - self._since
             if unwhole > self.terms.heal_seconds and not self.ending:
                 self.ending = f"not whole for {unwhole:.0f} s, by no fault of the game day"
-            return self._end() if self.ending else []
+            return self._end(whole=False) if self.ending else []
         self._since = view.now
         if not self.ending and view.now >= self.terms.seconds:
             self.ending = TIME_OVER
@@ -298,7 +316,7 @@ class GameDay:
                     f"{self.terms.heal_seconds:.0f} s after {self._strike}" if ours else "from the beginning"
                 )
                 self.ending = f"not whole {after}: {why}"
-                return [*steps, Lift(), *self._end(healed=not ours)]
+                return [*steps, Lift(), *self._end(healed=not ours, whole=False)]
             return steps
         self._looks += 1
         if self._looks == 1:
@@ -320,15 +338,15 @@ class GameDay:
         if view.checked < self._checks:
             return []
         if self.ending:
-            return self._end()
+            return self._end(whole=not view.problems)
         self.phase, self._check_at, self._since = "waiting", view.now + CHECK_SECONDS, view.now
         if self._due is None:
             self._due = view.now + drawn(self.terms, self.strikes + 1).gap_seconds
         return []
 
-    def _end(self, *, healed: bool = True) -> list[Step]:
+    def _end(self, *, healed: bool = True, whole: bool = True) -> list[Step]:
         self.phase = "ended"
-        return [End(self.ending, healed)]
+        return [End(self.ending, healed, whole)]
 
 
 def _first(target: Target) -> BrokerId:

@@ -54,6 +54,9 @@ class GameDayReport:
         (seconds, what happened).
     left_dead
         The brokers that are dead at the end because of it.
+    ends_whole
+        Whether the network was whole at the end: if it was not, nothing can be said of it, even by no fault of the game
+        day.
     """
 
     network: str
@@ -68,6 +71,7 @@ class GameDayReport:
     problems: list[str] = field(default_factory=list)
     timeline: list[tuple[float, str]] = field(default_factory=list)
     left_dead: list[BrokerId] = field(default_factory=list)
+    ends_whole: bool = True
 
     def problem(self, sentence: str) -> None:
         """Add a problem, once; of more than a few, the first ones are enough."""
@@ -89,7 +93,7 @@ class GameDayReport:
 
     def ended(self, now: float, end: End) -> None:
         """Note the end."""
-        self.seconds, self.reason = round(now, 3), end.reason
+        self.seconds, self.reason, self.ends_whole = round(now, 3), end.reason, end.whole
         if not end.healed:
             self.problem(end.reason)
 
@@ -100,10 +104,13 @@ class GameDayReport:
 
     @property
     def outcome(self) -> str:
-        """The outcome: "violated"; "undecided" if nothing was broken, or nothing had to come for certain; "holds"."""
+        """The outcome: "violated"; "holds"; or "undecided".
+
+        It is undecided if nothing was broken, nothing had to come for certain, or the network is not whole at the end.
+        """
         if self.problems or self.verdict.outcome == VIOLATED:
             return VIOLATED
-        return HOLDS if self.faults and self.verdict.outcome == HOLDS else UNDECIDED
+        return HOLDS if self.faults and self.ends_whole and self.verdict.outcome == HOLDS else UNDECIDED
 
     @property
     def holds(self) -> bool:
@@ -132,6 +139,7 @@ class GameDayReport:
             "problems": self.problems,
             "timeline": [list(entry) for entry in self.timeline],
             "left_dead": self.left_dead,
+            "ends_whole": self.ends_whole,
             **self.verdict.to_dict(),
             "verdict": self.outcome,
         }

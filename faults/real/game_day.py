@@ -34,8 +34,10 @@ from ray.util.metrics import Counter, Gauge
 from ...actors.host.errors import broker_errors
 from ...actors.host.handle import HostHandle
 from ...actors.host.host import BrokerHost
+from ...actors.network.directory import rendezvous_name
 from ...actors.network.game_days import CLAIM_SECONDS, Note
 from ...actors.network.network import Network, hosts_of
+from ...actors.network.remains import parts_of
 from ...actors.network.status import BrokerStatus, NetworkStatus
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError, RayvousError
@@ -147,7 +149,7 @@ class _Host:
             word = f"game-day-{self._holder[-8:]}"
             self._canary = Canary(
                 self._net, word, living, lambda: self._now, report.started_at,
-                patience_seconds=self._terms.heal_seconds, rules=self._rules, problem=report.problem,
+                patience_seconds=self._terms.heal_seconds, rules=self._rules, problem=self._failing,
             )  # fmt: skip
             try:
                 by = f" by {report.operator}" if report.operator else ""
@@ -207,8 +209,13 @@ class _Host:
         try:
             view = view_of(self._net, self._net.status(), now, self._nodes)
         except (RayvousError, RayError) as error:  # somebody who has to does not answer
-            view = View(now, (), {}, problems=(str(error),))
+            view = View(now, (), {}, problems=(str(error),), closed=_is_closed(self._net.name))
         return replace(view, broken=broken, checked=self._canary.checked, stop=asked, void=self._void)
+
+    def _failing(self, sentence: str) -> None:
+        """Take a problem of the canary, unless it is that the network is there no more."""
+        if not _is_closed(self._net.name):
+            self._report.problem(sentence)
 
     def _ask(self, probe: Probe) -> None:
         """Ask a condition of the user; one that fails, or says what no sentences are, is a problem."""
@@ -251,7 +258,7 @@ class _Host:
                 self._report.ended(self._now, step)
                 self._say(
                     f"ends: {reason}",
-                    "good" if step.healed and reason not in self._report.problems else "bad",
+                    "good" if step.healed and step.whole and reason not in self._report.problems else "bad",
                 )
 
     def _cause(self, strike: Strike) -> None:
@@ -379,6 +386,14 @@ def _tell(hosts: Iterable[object], fault: Injected) -> None:
     for call in taken:
         with suppress(RayActorError):  # it has died, perhaps of this
             ray.get(call)
+
+
+def _is_closed(network: str) -> bool:
+    """Return whether a network has no rendezvous point any more, not even one that is being restarted."""
+    try:
+        return rendezvous_name(network) not in parts_of(network)
+    except RayError:
+        return False  # Ray does not answer
 
 
 def view_of(net: Network, status: NetworkStatus, now: float, nodes: Nodes | None = None) -> View:

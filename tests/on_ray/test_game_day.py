@@ -44,7 +44,7 @@ def test_it_is_killed_paused_and_reset_under_traffic_and_keeps_its_promises(
             with pytest.raises(InputError) as second:
                 rv.game_day(flights)
             refused.append(str(second.value))
-        if {"kill", "pause", "reset"} <= {one.split()[2] for one in said if one.startswith("fault ")}:
+        if {"kill", "pause", "reset", "cut"} <= {one.split()[2] for one in said if one.startswith("fault ")}:
             enough.set()
 
     with traffic.flowing():
@@ -52,13 +52,13 @@ def test_it_is_killed_paused_and_reset_under_traffic_and_keeps_its_promises(
             flights,
             seconds=600,
             per_minute=60,
-            kinds="kill,pause,reset",
+            kinds="kill,pause,reset,cut",
             stop=enough,
             progress=progress,
-            seed=150,
+            seed=1609,
         )
     assert report.holds and report.reason == "it was interrupted" and not report.left_dead, report.to_dict()
-    assert {fault.strike.kind for fault in report.faults} == {"kill", "pause", "reset"}
+    assert {fault.strike.kind for fault in report.faults} == {"kill", "pause", "reset", "cut"}
     assert all(fault.whole_seconds is not None for fault in report.faults)
     assert "has a game day already" in refused[0]
     traffic.verify(100, PATIENCE_SECONDS)
@@ -125,3 +125,28 @@ def test_what_lasts_ends_by_itself_when_the_process_of_the_game_day_is_killed(fl
     ray.get(host.pid())
     assert time.monotonic() - begun >= 0.9
     assert flights.await_convergence(PATIENCE_SECONDS) >= 0
+
+
+def test_a_network_that_is_closed_meanwhile_ends_it_and_nothing_is_said_of_it(ray_started: None) -> None:
+    recovery = rv.Recovery.for_tests()
+    net = rv.Network.launch(rv.ClusterTree(1, 2), name="soon-closed", recovery=recovery, chaos=True)
+    net.await_convergence(PATIENCE_SECONDS)
+
+    def progress(now: float, what: str) -> None:
+        if what.startswith("fault 1:"):
+            rv.Network.attach(net.name).shutdown()
+
+    report = rv.game_day(net, seconds=600, per_minute=60, kinds="slow", progress=progress)
+    assert report.reason == "the network was closed meanwhile" and not report.problems, report.to_dict()
+    assert report.outcome == "undecided" and len(report.faults) == 1
+    net.close()
+
+
+@pytest.mark.slow
+def test_it_ends_a_machine_by_a_command_and_its_brokers_are_started_elsewhere(
+    found_by: Callable[..., dict[str, Any]],
+) -> None:
+    came = found_by("game_day_node.py")
+    assert came["verdict"] == "holds" and came["healthy"] and not came["left_dead"], came
+    [fault] = came["faults"]
+    assert fault["kind"] == "node" and fault["brokers"] == came["there"] == [1, 3] and came["moved"]

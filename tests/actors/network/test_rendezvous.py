@@ -414,3 +414,15 @@ def test_an_id_is_given_out_once_also_when_the_highest_has_left(rendezvous: Rend
     rendezvous.forget(3)
     rendezvous.forget(2)
     assert rendezvous.identities(1, cluster=True) == ([4], 2)
+
+
+def test_a_game_day_has_the_network_also_after_a_restart_of_the_rendezvous_point() -> None:
+    now = 100.0
+    memory = Memory()
+    point, _ = lasting(memory, lambda: now)
+    assert point.game_day("first", []) == "" and point.game_day("second", []) == "first"
+    again = Rendezvous(memory, lambda: now)
+    assert again.game_day("second", []) == "first" and again.game_day("first", []) == ""
+    now += CLAIM_SECONDS
+    assert again.game_day("second", []) == "", "it was killed meanwhile"
+    assert again.game_day("second", [], ends=True) == "" and Rendezvous(memory).game_day("third", []) == ""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.faults.game_day.draws import drawn
 from rayvous.faults.game_day.machine import (
+    CLOSED,
     Check,
     End,
     GameDay,
@@ -226,6 +227,18 @@ def test_a_network_that_others_keep_from_being_whole_is_waited_for_and_not_blame
     world.unwhole_until = 1e9
     end = world.run(day)
     assert end.healed and "by no fault of the game day" in end.reason and not world.strikes
+    assert not end.whole, "so nobody says that it holds"
+
+
+@pytest.mark.parametrize("phase", ["healing", "checking", "waiting", "struck"])
+def test_a_network_that_was_closed_ends_it_at_once(phase: str) -> None:
+    world, day = World(Random(5), view_of(0, 0), meddled=False), GameDay(TERMS)
+    while day.phase != phase:
+        for step in day.look(world.look()):
+            world.do(step)
+        world.now += 0.5
+    gone = View(world.now, (), {}, problems=("the rendezvous point is gone",), closed=True)
+    assert day.look(gone) == [End(CLOSED, whole=False)] and day.look(gone) == []
 
 
 def test_the_same_seed_draws_the_same_whatever_happens_and_a_rehearsal_says_it(
@@ -293,6 +306,8 @@ def test_a_report_of_no_faults_is_undecided_and_one_that_did_not_heal_violated()
     report.struck(1.0, Strike(1, "kill", (3,), 2.0, 0.1))
     report.whole(4.5)
     assert report.holds and report.by_kind() == {"kill": [4.5]} and report.killed == {3}
+    report.ended(5.0, End("not whole, by no fault of the game day", whole=False))
+    assert report.outcome == "undecided", "what cannot be seen does not hold"
     report.ended(9.0, End("not whole", healed=False))
     assert report.outcome == "violated" and report.to_dict()["problems"] == ["not whole"]
     assert Whole(report.faults[0].strike, 1.0)
