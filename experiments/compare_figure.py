@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..actors.pictures.picture import chart
+from ..actors.pictures.style import PAGE_INCHES
 from ..protocol.extras import extra
 from .rows import Row
 
@@ -25,8 +26,9 @@ def figure(result: Row) -> Figure:
     broker over the mean, and how long the death of a broker is felt; one bar per scheme, with numbers.
     """
     rows: Sequence[Row] = result["results"]
-    picture = chart(15.0, 1.6 + 0.42 * len(rows))
-    panels = picture.subplots(1, 5, sharey=True)
+    picture = chart(PAGE_INCHES, 2.4 + 0.7 * len(rows))
+    panels = picture.subplots(2, 3, sharey=True).flat
+    panels[5].remove()
     _bars(panels[0], rows, "links crossed by an event", lambda row: row["crossings"], _BLUE, "{:.2f}")
     for name, style in (("bound_links", "-"), ("bound_multicast", ":")):
         panels[0].axvline(result[name], color=_ORANGE, linestyle=style, linewidth=1.2)
@@ -47,7 +49,7 @@ def figure(result: Row) -> Figure:
         "{:.1f}",
     )
     _bars(panels[4], rows, "seconds to heal", lambda row: row["recovery_seconds"], _ORANGE, "{:.1f}")
-    panels[0].set_yticks(range(len(rows)), [row["scheme"] for row in rows])
+    panels[0].set_yticks(range(len(rows)), [row["scheme"] for row in rows])  # of all: they share the axis
     panels[0].invert_yaxis()
     return picture
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...actors.pictures.picture import chart
+from ...actors.pictures.style import PAGE_INCHES
 from ...pipelines.figures.experiments import DEPTHS
 from ...protocol.extras import extra
 from ..rows import Rows
@@ -49,13 +50,16 @@ def _finished(figure: Figure) -> Figure:
         axes.autoscale()
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(figure.axes) * 2, fontsize=8)
+    figure.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=9)
     return figure
 
 
 def _twelve(rows: Rows, value: str, label: str, paper: float | None = None) -> Figure:
-    figure = chart(5.1 * len(READINGS), 4.2)
-    for axes, (taken, words) in zip(figure.subplots(1, len(READINGS)), READINGS.items(), strict=True):
+    figure = chart(PAGE_INCHES, 7.6)
+    panels = figure.subplots(2, 2).flat
+    for empty in panels[len(READINGS) :]:
+        empty.remove()
+    for axes, (taken, words) in zip(panels, READINGS.items(), strict=False):
         for way in WAYS:
             line = by_subscribers(rows, way, value, taken)
             axes.plot(list(line), list(line.values()), color=COLOURS[way], marker="o", label=way)

@@ -5,6 +5,7 @@ Reference: paper 5, sections 3.5, 4.2 and 4.3.
 
 import pytest
 from legends import covered
+from rayvous.actors.pictures.style import PAGE_INCHES
 from rayvous.experiments.lbdd import pictures, statements, twelve
 from rayvous.experiments.lbdd.plans import SIZES
 from rayvous.experiments.lbdd.plans import Point as PlanPoint
@@ -183,7 +184,9 @@ def test_each_sentence_about_trees_can_fail(other, said):
 def test_pictures():
     rows = transfers(paper_seconds, paper_load)
     for draw in (pictures.draw_delay, pictures.draw_rate, pictures.draw_load):
-        assert len(draw(rows).axes) == len(statements.READINGS) and covered(draw(rows)) == []
+        picture = draw(rows)
+        assert len(picture.axes) == len(statements.READINGS) and covered(picture) == []
+        assert picture.get_figwidth() <= PAGE_INCHES
     for draw in (pictures.draw_depth, pictures.draw_contribution):
         (axes,) = draw(trees()).axes
         assert covered(axes.figure) == []

@@ -4,6 +4,7 @@ from math import isnan
 
 import pytest
 from legends import covered
+from rayvous.actors.pictures.style import PAGE_INCHES
 from rayvous.experiments.schemes import pictures, runs
 from rayvous.experiments.schemes.runs import GLOBAL, SCHEMES, Point, measure
 from rayvous.experiments.schemes.statements import judge_compare, judge_scale
@@ -91,9 +92,10 @@ def test_each_sentence_about_growth_can_fail(other, said):
 
 @pytest.mark.slow
 def test_pictures():
-    assert len(pictures.draw_compare(rows(36)).axes) == 5
+    compared = pictures.draw_compare(rows(36))
+    assert len(compared.axes) == 5 and compared.get_figwidth() <= PAGE_INCHES
     scale = pictures.draw_scale(rows(10, 100))
-    assert covered(scale) == covered(pictures.draw_compare(rows(36))) == []
+    assert covered(scale) == covered(compared) == []
     assert {axes.get_subplotspec().get_geometry()[:2] for axes in scale.axes} == {(2, 2)}
     for axes in scale.axes:
         assert len(axes.get_lines()) == len(SCHEMES)
