@@ -6,7 +6,8 @@ Conditions
 * **once acknowledged, never again**: an event whose acknowledgement was confirmed is not given again.
 * **in order**: with a key, an event is given only if every earlier one of its key is acknowledged, given up, or held by
   the same worker.
-* **complete**: in the end every event of the group is acknowledged or given up.
+* **complete**: in the end every event of the group is acknowledged, given up, or told by name as lost. What was told as
+  lost, and no worker holds, does not hinder those behind it either.
 * **timely**: no event is given after it has expired. One that has expired while no worker held it need not be done: it
   hinders neither those behind it nor the end.
 * **given up late**: an event is given up only after so many deliveries as the group allows.
@@ -25,7 +26,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
 
-from ...protocol.ids import EventId
+from ...protocol.ids import ClientId, EventId
+from ...protocol.messages.pubsub import Lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ def group_violations(
     strict: bool = True,
     withdrawn: Collection[EventId] = (),
     expires: Mapping[EventId, float] | None = None,
+    told: Iterable[Lost] = (),
 ) -> list[str]:
     """Return what a group did against its conditions, in words; none if it kept them.
 
@@ -108,8 +111,10 @@ def group_violations(
         Events that came before a subscription of the group was cancelled, which need not come again.
     expires
         When each event expires that has a time to live.
+    told
+        The losses that were told to the group's durable subscriber.
     """
-    until = expires or {}
+    until, lost = expires or {}, _named(told, events)
     found: list[str] = []
     holder: dict[EventId, str] = {}
     over: set[EventId] = set()
@@ -141,7 +146,8 @@ def group_violations(
                 if strict and holder.get(event, worker) != worker:
                     found.append(f"one holder: {worker} got {event}, which {holder[event]} holds")
                 for earlier in before(event):
-                    if earlier not in holder and (earlier in gone or now > until.get(earlier, now)):
+                    free = earlier in gone or earlier in lost or now > until.get(earlier, now)
+                    if free and earlier not in holder:
                         continue
                     if earlier not in over and earlier not in begun and holder.get(earlier) != worker:
                         found.append(f"in order: {worker} got {event} before {earlier} was done")
@@ -163,9 +169,21 @@ def group_violations(
     found += [
         f"complete: {event} is left"
         for event in events
-        if event not in over and event not in withdrawn and event not in until
+        if event not in over and event not in withdrawn and event not in until and event not in lost
     ]
     return found
+
+
+def _named(told: Iterable[Lost], events: Iterable[EventId]) -> set[EventId]:
+    """Return those of the events that losses name."""
+    losses: dict[ClientId, list[Lost]] = {}
+    for loss in told:
+        losses.setdefault(loss.publisher, []).append(loss)
+    return {
+        (publisher, sequence)
+        for publisher, sequence in events
+        if any(loss.first <= sequence <= loss.last for loss in losses.get(publisher, ()))
+    }
 
 
 class GroupRecord:
@@ -207,8 +225,13 @@ class GroupRecord:
         """Record that a worker does not have an event that the group believes it to hold."""
         self.records.append(Forgot(worker, event))
 
-    def violations(self, deliveries_max: int, expires: Mapping[EventId, float] | None = None) -> list[str]:
-        """Return what the group did against its conditions; for `expires` see `group_violations`."""
+    def violations(
+        self,
+        deliveries_max: int,
+        expires: Mapping[EventId, float] | None = None,
+        told: Iterable[Lost] = (),
+    ) -> list[str]:
+        """Return what the group did against its conditions; for `expires` and `told` see `group_violations`."""
         return group_violations(
             self.records,
             [*self._events],
@@ -216,4 +239,5 @@ class GroupRecord:
             deliveries_max=deliveries_max,
             withdrawn=self._withdrawn,
             expires=expires,
+            told=told,
         )

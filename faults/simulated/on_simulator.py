@@ -293,7 +293,8 @@ class OnSimulator:
         network = self.network
         for name, record in self.groups.items():
             most = network.clients.groups[name].config.deliveries_max
-            for found in record.violations(most, self._expired_by_now):
+            told = network.account.losses.get(name, ())
+            for found in record.violations(most, self._expired_by_now, told):
                 report.problem(f"group {name}: {found}")
         if network.features.admits:
             books = clients_of(network)
