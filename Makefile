@@ -11,7 +11,7 @@ NO_RAY := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --igno
 # and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types fast slow thorough ray spark real beside bench mutants docs clean setup
+.PHONY: demo test check lint types fast slow thorough ray spark real kills beside bench mutants docs clean setup
 
 setup: $(STAMP) $(VENV)/types
 
@@ -61,6 +61,10 @@ test: lint             ## everything: real, and beside it types, fast and slow, 
 # Ray adds 15 to the niceness of its workers: those of the tests would have to share with what runs beside them.
 real: setup            ## ray and spark, in two processes: one of them has the only Spark session
 	RAY_worker_niceness=0 $(BIN)/pytest -q -n 2 --dist loadfile --durations=10 tests/on_ray tests/on_spark
+
+kills: setup            ## what becomes data, killed twenty times each: sink, Ray Data, Spark, workers; RAYVOUS_KILL_SEED=7 draws others
+	RAYVOUS_KILLS=20 RAY_worker_niceness=0 $(BIN)/pytest -q --durations=0 -k "dies or killed" tests/on_ray/test_sink.py \
+		tests/on_ray/test_ray_data.py tests/on_ray/test_groups.py tests/on_spark/test_events.py
 
 beside: setup
 	@nice -n 19 sh -c '$(TYPES); types=$$?; \

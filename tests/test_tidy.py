@@ -49,8 +49,8 @@ PURE = (
 
 ON_RAY = (
     "pipelines/", "actors/", "gateway/", "faults/real/", "faults/machines/",
-    "benchmarks/bare_chains.py", "benchmarks/dataplane.py", "benchmarks/distribution.py", "benchmarks/peers/run.py",
-    "benchmarks/ray_nodes.py",
+    "benchmarks/bare_chains.py", "benchmarks/data.py", "benchmarks/dataplane.py",
+    "benchmarks/distribution.py", "benchmarks/peers/run.py", "benchmarks/ray_nodes.py",
 )  # fmt: skip
 """Where Ray may be imported; pure folders inside are pure all the same."""
 

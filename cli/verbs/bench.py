@@ -328,6 +328,44 @@ def bench_sink(
     _show_bench(result, as_json)
 
 
+@bench.command("data")
+def bench_data(
+    events: Annotated[
+        int, typer.Option(callback=at_most(10_000_000), help="Number of events that go into Ray Data.")
+    ] = 196_608,
+    group_events: Annotated[
+        int, typer.Option(callback=at_most(1_000_000), help="Number of events that a group of workers gets.")
+    ] = 200,
+    work_ms: Annotated[float, typer.Option(help="How long a worker waits for each event.")] = 20.0,
+    rounds: Annotated[int, typer.Option(callback=at_most(1_000), help="How often all take their turns.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the events.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a sink beside pyarrow, Ray Data beside reading Parquet, and four workers of a group beside one.
+
+    The tables, rows and events of each pair are the same, and they take turns. On the running Ray, or on one that is
+    started; takes two or three minutes. A worker waits for each event, as for a
+    database elsewhere, so the group shows what working side by side saves.
+
+    Examples: rayvous bench data --json; rayvous bench data --work-ms 5 --rounds 1
+    """
+    require("data")
+    from ...benchmarks import data
+
+    if min(events, group_events, rounds) < 1 or events % data.ARRIVALS:
+        raise InputError(
+            f"--events {events}, --group-events {group_events} and --rounds {rounds}: there must be at least 1 of "
+            f"each, and --events must be a multiple of {data.ARRIVALS}"
+        )
+    number("--work-ms", work_ms, above=True)
+    with console.steps() as steps:
+        result = data.run(
+            events=events, group_events=group_events, work_seconds=work_ms / 1_000, rounds=rounds, seed=seed,
+            progress=steps.show,
+        )  # fmt: skip
+    _show_bench(result, as_json)
+
+
 @bench.command("distribute")
 def bench_distribute(
     hosts: Annotated[

@@ -11,10 +11,8 @@ Rules
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +20,7 @@ import pyarrow as pa
 
 from ...actors.telemetry.arrow import arrow_schema
 from ...protocol.errors import InputError
+from ..ray_data.quiet import quiet
 
 if TYPE_CHECKING:
     import ray
@@ -62,7 +61,7 @@ def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> D
     blocks, rows = _blocks(name, refs)
     if rows == 0:
         return empty(spark, name)
-    with _quiet_ray_data():
+    with quiet():
         frame = ray.data.from_arrow_refs(blocks).to_spark(spark)
     strings = [field.name for field in schema if field.type == pa.string()]
     return frame.withColumns({column: functions.col(column).cast("string") for column in strings})
@@ -124,19 +123,3 @@ def spark_path(path: Path) -> str:
 
 def _told(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-@contextmanager
-def _quiet_ray_data() -> Iterator[None]:
-    import ray
-
-    context = ray.data.DataContext.get_current()
-    logger = logging.getLogger("ray.data")
-    before = context.enable_progress_bars, logger.level
-    context.enable_progress_bars = False
-    logger.setLevel(logging.ERROR)  # it warns that the progress bars are off
-    try:
-        yield
-    finally:
-        context.enable_progress_bars = before[0]
-        logger.setLevel(before[1])

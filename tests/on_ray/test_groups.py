@@ -6,7 +6,6 @@ Reference: docs/groups.md; the conditions of `faults/checker/groups.py`.
 import asyncio
 import json
 import os
-import random
 import re
 import signal
 import threading
@@ -18,6 +17,8 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
+from kills import dice, kills
+from patience import PATIENCE_SECONDS
 from rayvous.actors.groups.actor import GroupActor
 from rayvous.actors.network import groups
 from rayvous.actors.network.directory import NAMESPACE, group_name
@@ -35,10 +36,7 @@ from rayvous.gateway.joined import Joined
 from rayvous.protocol.errors import ClientError, GroupEnded, InputError, NotGiven
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 
-PATIENCE_SECONDS = 300.0
-"""As in `patience`, which is not on the path of the workers that import this file."""
-
-KILLS = 20
+KILLS = kills(10)
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +278,7 @@ def test_workers_and_the_group_are_killed_at_random_moments(
     net: rv.Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each event reaches a worker, and none again that was acknowledged; no two hold it; a key keeps its order."""
-    draw = random.Random(0)
+    draw = dice()
     monkeypatch.setattr(groups, "own", lambda name: recorded(tmp_path))
     with net.subscriber("killed", group=True, group_key="key", silent_seconds=3.0, unacknowledged_max=20,
                         deliveries_max=50) as first:  # fmt: skip

@@ -1,7 +1,6 @@
 """Events to and from Ray Data: bounded datasets, micro-batches that are acknowledged when consumed, and a datasink."""
 
 import os
-import random
 import signal
 import time
 from collections.abc import Callable
@@ -11,12 +10,13 @@ import pyarrow as pa
 import pytest
 import ray
 import rayvous as rv
+from kills import dice, kills
 from patience import PATIENCE_SECONDS
 from ray.exceptions import RayActorError
 from rayvous.pipelines.ray_data.datasink import EventsDatasink
 from rayvous.protocol.errors import InputError
 
-DEATHS = 5
+DEATHS = kills(5)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -123,7 +123,7 @@ def test_a_consumer_that_dies_gets_its_last_batch_again_and_no_other(
     """A line is written before it is acknowledged: only the last one before a death may come twice."""
     bob, file = healing.publisher(f"{fresh}-bob"), tmp_path / "numbers"
     file.touch()
-    x, dice, written = 0, random.Random(20), [0]
+    x, draw, written = 0, dice(), [0]
     for death in range(DEATHS + 1):
         maker = ray.remote(Consumer).options(num_cpus=0)
         consumer = maker.remote(healing.name, f"run = '{fresh}'", fresh, str(file))
@@ -135,7 +135,7 @@ def test_a_consumer_that_dies_gets_its_last_batch_again_and_no_other(
             x += 20
         if death < DEATHS:
             until(lambda lines=lines: len(file.read_text().splitlines()) > lines)
-            time.sleep(dice.uniform(0.0, 0.1))  # a random moment
+            time.sleep(draw.uniform(0.0, 0.1))  # a random moment
         else:
             until(lambda x=x: str(x) in file.read_text().split())
         os.kill(pid, signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import time
 from collections.abc import Callable
@@ -13,13 +12,14 @@ import pyarrow.dataset
 import pytest
 import ray
 import rayvous as rv
+from kills import dice, kills
 from patience import PATIENCE_SECONDS
 from rayvous.actors.network.directory import NAMESPACE, sink_name
 from rayvous.actors.network.sinks import FileSink
 from rayvous.protocol.errors import BrokerUnavailable, InputError
 from rayvous.protocol.messages.recovery import Recovery
 
-KILLS = 5
+KILLS = kills(5)
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
 
 
@@ -86,7 +86,7 @@ def test_events_go_to_parquet_files_by_hour_and_the_sink_goes_on_under_its_name(
 def test_each_event_is_in_one_file_though_the_sink_dies_at_random_moments(
     healing: rv.Network, fresh: str, tmp_path: Path
 ) -> None:
-    bob, dice, x = healing.publisher(f"{fresh}-bob"), random.Random(20), 0
+    bob, draw, x = healing.publisher(f"{fresh}-bob"), dice(), 0
     sink = healing.sink(
         tmp_path, f"run = '{fresh}' AND odd = TRUE", name="killed", roll_seconds=0.05, roll_events=40
     )
@@ -104,7 +104,7 @@ def test_each_event_is_in_one_file_though_the_sink_dies_at_random_moments(
         before = len([*tmp_path.rglob("*.parquet")])
         publish(10)
         until(lambda before=before: len([*tmp_path.rglob("*.parquet")]) > before)  # it writes again
-        publish(dice.randrange(30))  # a random moment of a roll
+        publish(draw.randrange(30))  # a random moment of a roll
         os.kill(pid, signal.SIGKILL)
         publish(10)
         until(lambda pid=pid: _answers_as_another(made, pid))

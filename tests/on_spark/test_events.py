@@ -2,8 +2,9 @@
 
 import json
 import os
-import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
+from kills import dice, kills
 from patience import PATIENCE_SECONDS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -20,7 +22,7 @@ from rayvous.actors.network.directory import NAMESPACE, sink_name
 from rayvous.actors.network.sinks import mark_of
 from rayvous.protocol.errors import InputError
 
-KILLS = int(os.environ.get("RAYVOUS_STREAM_KILLS", "3"))
+KILLS, DRIVERS = kills(3), kills(1)
 COLUMNS = {"origin": "string", "x": "integer"}
 
 
@@ -111,7 +113,7 @@ def test_live_counts_with_a_watermark_go_back_into_the_network_once(
 def test_each_event_counts_once_though_query_and_sink_are_killed_at_random_moments(
     net: rv.Network, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dice, name, folder, out = random.Random(KILLS), "killed", tmp_path / "stream", tmp_path / "out"
+    draw, name, folder, out = dice(), "killed", tmp_path / "stream", tmp_path / "out"
     take = written_to(out)
     bob = net.publisher("bob")
 
@@ -126,7 +128,7 @@ def test_each_event_counts_once_though_query_and_sink_are_killed_at_random_momen
         for _ in range(5):
             bob.publish_batch([{"odd": (x + i) % 2 == 1} for i in range(20)])
             x += 20
-            time.sleep(dice.uniform(0.0, 0.1))  # a random moment
+            time.sleep(draw.uniform(0.0, 0.1))  # a random moment
         if kill % 2:
             query.stop()  # interrupts whatever it does
             query = begun(stream(), folder, "query", take)
@@ -137,6 +139,53 @@ def test_each_event_counts_once_though_query_and_sink_are_killed_at_random_momen
     until(lambda: identities_in(out)[-1:] == wanted[-1:] and len(identities_in(out)) >= len(wanted))
     assert identities_in(out) == wanted
     query.stop()
+    bob.close()
+
+
+def test_each_event_counts_once_though_the_driver_is_killed_and_begins_anew_from_its_checkpoint(
+    net: rv.Network, spark: SparkSession, tmp_path: Path
+) -> None:
+    draw, folder, out = dice(), tmp_path / "stream", tmp_path / "out"
+    out.mkdir()
+    script = Path(__file__).with_name("stream_driver.py")
+    line = [sys.executable, str(script), net.name, str(folder), str(out)]
+    address = ray.get_runtime_context().gcs_address
+    bob, sent = net.publisher("lots"), 0
+
+    def publish() -> None:
+        nonlocal sent
+        bob.publish_batch([{"lot": 1}] * 20)
+        sent += 20
+
+    for kill in range(DRIVERS + 1):
+        (out / "begun").unlink(missing_ok=True)
+        before = len([*out.glob("*.json")])
+        with (tmp_path / "driver.log").open("w") as log:
+            driver = subprocess.Popen(
+                line,
+                env=os.environ | {"RAY_ADDRESS": address},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+        def goes_on(driver: subprocess.Popen[bytes] = driver) -> None:
+            assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-3_000:]
+
+        try:
+            until(lambda: goes_on() or (out / "begun").exists())
+            publish()
+            if kill == DRIVERS:
+                until(lambda: goes_on() or len(identities_in(out)) >= sent)
+            elif kill % 4:  # while it takes micro-batches; at each fourth kill, maybe before the first
+                until(lambda before=before: goes_on() or len([*out.glob("*.json")]) > before)
+            for _ in range(3 if kill < DRIVERS else 0):
+                publish()
+                time.sleep(draw.uniform(0.0, 0.3))  # a random moment
+        finally:
+            os.killpg(driver.pid, signal.SIGKILL)  # its JVM, too
+            driver.wait(PATIENCE_SECONDS)
+    assert identities_in(out) == [("lots", n) for n in range(1, sent + 1)]
     bob.close()
 
 
