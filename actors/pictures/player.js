@@ -110,7 +110,7 @@
 
   function where(frame, process, view) {
     if (process === null || process === undefined) return null;
-    if (String(process) === POINT) return [view[0] + 22, view[1] + 16];
+    if (process === Number(POINT)) return [view[0] + 22, view[1] + 16];
     if (typeof process === "number") return frame.get(`p${process}`) || null;
     const client = frame.get(`c${process}`);
     const home = client && frame.get(`p${client[0]}`);
@@ -207,7 +207,7 @@
     drawLegend(part, frame);
   }
 
-  const name = (process) => (String(process) === POINT ? "the rendezvous point" : typeof process === "number" ? `broker ${process}` : process);
+  const name = (process) => (process === Number(POINT) ? "the rendezvous point" : typeof process === "number" ? `broker ${process}` : process);
 
   function drawNodes(run, part, frame, front, way) {
     const homes = new Map();
@@ -239,7 +239,7 @@
       const names = homes.get(Number(broker)) || [], shown = names.includes(way[1]) ? way[1] : names.includes(way[0]) ? way[0] : names[0];
       const lit = names.includes(way[1]) || names.includes(way[0]);
       const said = broker === POINT ? "the rendezvous point" : `broker ${broker}, ${value[2]}`;
-      node.setAttribute("class", `broker ${value[2]} ${value[0]}${String(way[1]) === broker ? " now" : ""}${run.chosen === broker ? " chosen" : ""}`);
+      node.setAttribute("class", `broker ${value[2]} ${value[0]}${way[1] === Number(broker) ? " now" : ""}${run.chosen === broker ? " chosen" : ""}`);
       node.setAttribute("transform", `translate(${place[0]} ${place[1]})`);
       node.setAttribute("aria-label", `${said}, ${value[0]}`);
       node.setAttribute("aria-pressed", run.chosen === broker);
@@ -426,6 +426,7 @@
   find("forward").onclick = () => walk(1);
   find("play").onclick = () => play(timer === null);
   find("all").onchange = show;
+  find("all").checked = order.every(([, , number], place) => number === 0 || quiet(place)); // else there was nothing to see
   data.kinds.forEach((kind) => {
     const many = order.reduce((sum, _, place) => sum + ((moment(place)[1] & bit(kind)) !== 0 && order[place][2] > 0), 0);
     if (!many || kind === "other" || kind === "idle") return;

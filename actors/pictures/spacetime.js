@@ -64,6 +64,6 @@
   };
   document.addEventListener("pointermove", show);
   document.addEventListener("pointerdown", show);
-  if (size[1][0] + size[2][0] > diagram.clientWidth) scale(Math.max(0.55, (diagram.clientWidth - 18) / (size[1][0] + size[2][0])));
+  if (size[1][0] + size[2][0] > diagram.clientWidth) scale(Math.max(0.8, (diagram.clientWidth - 18) / (size[1][0] + size[2][0])));
   else scale(1);
 })();

@@ -35,6 +35,10 @@ def run_step(
     """
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out {out}: the file must end in .html")
+    if given.is_dir():
+        raise InputError(
+            f"{given}: it is a folder, {_NEITHER}: a player makes a run again. What a trace tells: rayvous explain"
+        )
     run = scenario_or_case(given, _NEITHER)
     beside = None if compare is None else _beside(run, compare)
     names = [given.stem, Path(compare).stem] if compare is not None and _is_file(compare) else []

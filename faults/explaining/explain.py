@@ -260,7 +260,8 @@ def choose(ran: Ran, subscriber: ClientId | None, event: EventId | None) -> Ques
     known = trace.publications()
     heard = {(op.publisher, op.sequence) for op in trace if type(op) is Notified}
     if event is not None and event not in known and event not in heard:
-        raise InputError(f"nobody published {event[0]}:{event[1]}; there are {_some(_names(known))}")
+        others = f"; there are {_some(_names(known))}" if known else ""
+        raise InputError(f"nobody published {event[0]}:{event[1]}{others}")
     for violation in ran.verdict.violations:
         if _fits(violation.client, violation.event, subscriber, event) and violation.client:
             why = f"violates `{violation.condition}`: {violation.sentence}"

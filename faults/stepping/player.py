@@ -155,6 +155,7 @@ class Player:
         self._order = list(merge(*(_places(each, number) for number, each in enumerate(self.recordings))))
         self._here = 0
         self._frames = [_Frames(each.moments) for each in self.recordings]
+        self._all = all(moment.quiet for each in self.recordings for moment in each.moments[1:])
 
     def __len__(self) -> int:
         return len(self._order)
@@ -195,7 +196,10 @@ class Player:
     # Moving.
 
     def forward(self, steps: int = 1) -> Player:
-        """Go on by so many moments, or to the end; heartbeats and ticks of which nothing came are passed over."""
+        """Go on by so many moments, or to the end.
+
+        Heartbeats and ticks of which nothing came are passed over, unless there is nothing else.
+        """
         return self._walk(checks.whole_number("steps", steps, 0), 1)
 
     def back(self, steps: int = 1) -> Player:
@@ -206,7 +210,7 @@ class Player:
         here = self._here
         while steps and 0 <= here + way < len(self._order):
             here += way
-            steps -= not self._moment(here).quiet
+            steps -= self._all or not self._moment(here).quiet
         self._here = here
         return self
 
@@ -257,12 +261,12 @@ class Player:
         return "\n".join(self.lines)
 
     def story(self) -> list[str]:
-        """Return the moments in words, in order, without heartbeats and ticks of which nothing came."""
+        """Return the moments in words, in order, without what `forward` passes over."""
         several = len(self._runs) > 1
         return [
             f"{each.at_seconds:10.4f} s  {f'{self._runs[each.run].name}: ' if several else ''}{moment.text}"
             for place, each in enumerate(self._order)
-            if not (moment := self._moment(place)).quiet
+            if not (moment := self._moment(place)).quiet or self._all
         ]
 
     def data(self) -> dict[str, object]:

@@ -66,6 +66,11 @@ def test_hostile_files_get_one_line(content, words):
         assert "\n" not in str(said.value) and len(str(said.value)) < 400 and not Path("never.html").exists()
 
 
+def test_a_folder_is_no_run_and_it_says_who_reads_a_trace():
+    with pytest.raises(InputError, match=r"it is a folder, no scenario and no case: .*: rayvous explain"):
+        run_step(Path(), None, None, None, None, as_json=True)
+
+
 @pytest.mark.parametrize(
     ("compare", "out", "at", "to", "words"),
     [

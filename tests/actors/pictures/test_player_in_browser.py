@@ -166,3 +166,28 @@ def test_two_runs_go_on_together(browser, paths):
     assert [each[0] for each in dead] == ["5", "5"]
     press(browser, "view")
     assert "has view 2: 11 brokers" in says(browser)
+
+
+def test_a_client_with_the_name_of_a_process_is_a_client_and_where_nothing_happens_heartbeats_are_shown(
+    browser, tmp_path
+):
+    """A page names brokers by number, and the rendezvous point by -2: neither is a client's name."""
+    found = Simulation(ClusterTree(2, 2), recovery=Recovery.for_simulator())
+    for name, broker in (("-2", 3), ("0", 2)):
+        found.subscribe(name, broker, "price > 10")
+        found.at(1.0, found.publish, f"p{broker}", broker, [{"price": 11}])
+    browser.open(step(found, seconds=5.0).save(tmp_path / "names.html").as_uri(), 1280)
+    for name in ("-2", "0"):
+        press(browser, "notification")
+        assert name in says(browser) and " now" not in str(drawn(browser)), "no process is lit"
+    assert browser.evaluate("document.getElementById('all').checked") is False
+
+    calm = Simulation(ClusterTree(2, 1), recovery=Recovery.for_simulator())
+    calm.advance_to(10.0)
+    player = step(calm, seconds=5.0)
+    assert player.forward().place.at_seconds < 14.0 and len(player.story()) == len(player) > 5
+    browser.open(player.at(0.0).save(tmp_path / "calm.html").as_uri(), 1280)
+    assert browser.evaluate("document.getElementById('all').checked")
+    before = says(browser)
+    press(browser, "forward")
+    assert says(browser) != before
