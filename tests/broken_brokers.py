@@ -135,7 +135,7 @@ def main() -> None:
     )
 
 
-STARTS: Final = 0, 1_000, 2_000
+STARTS: Final = tuple(range(0, 10_000, 1_000))
 """The first seed of each row of seeds, and of each search, of which the mean is printed."""
 
 SEARCHED_MAX: Final = 60

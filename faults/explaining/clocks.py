@@ -60,7 +60,8 @@ class Alignment:
         if known:
             text += f"; times of different brokers compare to within {1000 * max(known):.1f} ms"
         if loose:
-            text += f"; nothing bounds {loose} clocks on both sides, because messages went one way only"
+            clocks = "1 clock" if loose == 1 else f"{loose} clocks"
+            text += f"; nothing bounds {clocks} on both sides, because messages went one way only"
         return text
 
 

@@ -9,6 +9,8 @@ Rules
 * The others add, remove, move, copy, repeat and redirect faults and actions, take those of another case, and change
   options. What is repeated happens twice as often, or three, five or nine times: with the counts that a run reaches
   (`seen`) that is how an error is found that needs something several times.
+* A drawn case may have several *scenes*: what several seeds do to one network, one after another, each time once
+  everything before was undone.
 * The longer nothing new came of a case, the more changes are made at once.
 * Everything comes from the given source of randomness.
 """
@@ -36,6 +38,7 @@ from ..plans.plans import (
     Crash,
     CrashCluster,
     CrashRendezvous,
+    CrashRoot,
     Cut,
     CutClusters,
     Damage,
@@ -56,17 +59,21 @@ from ..plans.plans import (
 from ..shrinking.reductions import tidy, wide_enough
 from .seen import Moment
 
-FAULTS_MAX: Final = 32
+FAULTS_MAX: Final = 96
 ACTIONS_MAX: Final = 400
 HEAL_SECONDS_MAX: Final = 40.0
-NEAR_SECONDS: Final = 0.0, 0.0, -0.0005, 0.0005, 0.005, 0.02, 0.1
-"""How long after the moment at which it is aimed something happens: most often at once, before or after."""
+NEAR_SECONDS: Final = 0.0, 0.0, -0.0005, 0.0005, 0.005, 0.02, 0.1, -0.02, -0.2
+"""How long after the moment at which it is aimed something happens: most often at once, or so long before that it lasts
+at that moment."""
 
 SOON_SECONDS: Final = 0.01, 0.05, 0.3, 1.0, 3.0, 8.0
 """How long it is at most until an aimed fault is undone."""
 
 AGAIN: Final = 1, 2, 4, 8
 """How often something is repeated."""
+
+GAP_SECONDS: Final = 0.0, 0.5, 2.0, 5.0
+"""How long everything is whole between two scenes, at most: a broker is suspected after three seconds of silence."""
 
 STALE: Final = 4
 """After how many cases of which nothing new came at most twice as many changes are made."""
@@ -112,6 +119,31 @@ class Mutator:
         for other in others:
             grown = self._with_faults_of(case, other, 1.0)
             case = grown if len(grown.plan.faults) <= FAULTS_MAX else case
+        return wide_enough(tidy(case))
+
+    def chained(self, case: Case, others: Sequence[Case]) -> Case:
+        """Return a case of several scenes: the faults of others follow, each time once all is undone.
+
+        As many as fit, within the bounds. Its clients do in each scene what they do in the first one.
+        """
+        if not case.features.heals:
+            return case
+        first = case
+        for other in others:
+            start = case.plan.heal_seconds + self._dice.choice(GAP_SECONDS)
+            plan = replace(case.plan, heal_seconds=start + first.plan.heal_seconds)
+            grown = _with_faults(replace(case, plan=plan), [*case.plan.faults, *_undone(case, start)])
+            scene = self._with_faults_of(replace(first, plan=replace(first.plan, faults=())), other, 1.0)
+            later = [replace(each, at_seconds=each.at_seconds + start) for each in scene.plan.faults]
+            grown = _with_faults(grown, [*grown.plan.faults, *later])
+            grown = _with_actions(grown, [*grown.actions, *_again(first, start, case)])
+            if (
+                len(grown.plan.faults) > FAULTS_MAX
+                or len(grown.actions) > ACTIONS_MAX
+                or plan.heal_seconds > HEAL_SECONDS_MAX
+            ):
+                break
+            case = grown
         return wide_enough(tidy(case))
 
     # At a moment.
@@ -455,6 +487,47 @@ def _undoing(fault: Fault, at: float) -> list[Fault]:
             return [Heal(at)]
         case _:
             return []
+
+
+def _undone(case: Case, at: float) -> list[Fault]:
+    """Return what undoes at a time all that still lasts of the faults of a case."""
+    clusters = {place.cluster: place.members for place in _positions(case)}
+    dead: dict[BrokerId, None] = {}
+    last: dict[object, Fault] = {}
+    for fault in case.plan.faults:
+        match fault:
+            case Crash() | Leave():
+                dead[fault.broker] = None
+            case CrashCluster():
+                dead |= dict.fromkeys(clusters[fault.cluster])
+            case CrashRoot():
+                dead |= dict.fromkeys(place.broker for place in _positions(case))
+            case Restart():
+                dead.pop(fault.broker, None)
+            case _:
+                for undo in _undoing(fault, at):
+                    last[undo] = undo
+    return [*last.values(), *(Restart(at, broker) for broker in dead)]
+
+
+def _again(scene: Case, start: float, before: Case) -> list[Action]:
+    """Return what the clients of a scene do, from another time on: subscriptions have numbers of their own."""
+    highest: dict[str, int] = {}
+    for each in _all(before):
+        highest[each.client] = max(highest.get(each.client, 0), each.number)
+    numbers: dict[tuple[str, int], int] = {}
+    found = []
+    for each in scene.actions:
+        again = replace(each, at_seconds=each.at_seconds + start)
+        if each.do == "subscribe":
+            numbers[each.client, each.number] = highest[each.client] = highest[each.client] + 1
+            again = replace(again, number=highest[each.client])
+        elif each.do == "cancel":
+            if (each.client, each.number) not in numbers:
+                continue  # it is cancelled already
+            again = replace(again, number=numbers[each.client, each.number])
+        found.append(again)
+    return found
 
 
 def _all(case: Case) -> tuple[Action, ...]:

@@ -2,8 +2,9 @@
 
 Rules
 -----
-* The first :data:`DRAWN_FIRST` cases are drawn, and later one in :data:`DRAWN_OF`: in turn the next seed as without a
-  search, so an error that a share of the seeds finds is found, and one with the faults of :data:`CROWD` more seeds.
+* The first :data:`DRAWN_FIRST` cases are drawn, and later one in :data:`DRAWN_OF`. The first one is a seed as it is.
+  The others have :data:`SCENES` scenes, in turn of a seed each and of two at once: what a network costs beside its
+  faults, to build, to heal and to judge, is paid once for all.
   The others are mutations of kept cases (`mutations`), most often of those that reached something rare (`corpus`).
 * Cases are made in rounds from what is known when the round begins, at first of few cases, later of :data:`ROUND`, and
   their results are taken in order. So a search that is bounded by runs is the same again, in however many processes it
@@ -35,7 +36,7 @@ from .mutations import Mutator
 ROUND: Final = 16
 DRAWN_OF: Final = 4
 DRAWN_FIRST: Final = 32
-CROWD: Final = 3
+SCENES: Final = 8
 MOMENTS_GIVEN: Final = 16
 
 Run = Callable[[Sequence[Case]], Iterable[Attempt]]
@@ -157,10 +158,7 @@ class _Making:
         dice, corpus = self._dice, self._corpus
         if not corpus.entries or self._drawn < DRAWN_FIRST or dice.randrange(DRAWN_OF) == 0:
             self._drawn += 1
-            case = self._next_seed()
-            if self._drawn % 2:
-                return case, None
-            return self._mutator.crowded(case, [self._next_seed() for _ in range(CROWD)]), None
+            return self._next_scenes(1 + self._drawn % 2) if self._drawn > 1 else self._next_seed(), None
         weights = corpus.weights()
         entry = corpus.choose(dice, weights)
         other = dice.choices(corpus.entries, weights)[0]
@@ -170,6 +168,15 @@ class _Making:
     def _next_seed(self) -> Case:
         self._seed += 1
         return self._draw(self._seed - 1)
+
+    def _next_scenes(self, at_once: int) -> Case:
+        """Return a case that consists of several seeds: scenes, one after another, each of so many seeds."""
+        mutator = self._mutator
+        scenes = [
+            mutator.crowded(self._next_seed(), [self._next_seed() for _ in range(at_once - 1)])
+            for _ in range(SCENES)
+        ]
+        return mutator.chained(scenes[0], scenes[1:])
 
 
 __all__ = ["Found", "Run", "one_by_one", "search"]
