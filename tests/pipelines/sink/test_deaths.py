@@ -1,4 +1,4 @@
-"""The sink's actor on a real folder, dying at each step that outlives it: each event is in one file."""
+"""The sink's actor on a real folder, dying at each step that outlives it, and on a bucket that refuses."""
 
 import json
 import threading
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from rayvous.pipelines.sink import actor as module
 from rayvous.pipelines.sink import folder as folders
 from rayvous.pipelines.sink.actor import SinkActor
@@ -17,7 +18,7 @@ from rayvous.pipelines.sink.folder import SinkFolder
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.protocol.messages.recovery import Recovery
-from rayvous.protocol.sinks import SinkConfig
+from rayvous.protocol.sinks import SinkConfig, SinkStatus
 
 EVENTS, GIVEN_UP = range(1, 13), Lost("bob", 1, 3)
 
@@ -68,7 +69,7 @@ class Subscriber:
         self._lasting.step()  # it is stored, and the process dies before it knows
 
 
-def process(lasting: Rendezvous, folder: Path) -> SinkActor:
+def process(lasting: Rendezvous, folder: Path | str) -> SinkActor:
     """Return what Ray makes, without its threads."""
     made = SinkActor("flights", SinkConfig("lake", str(folder), "n > 0", "jsonl", roll_events=4))
     directory = SimpleNamespace(seal="s", features=SimpleNamespace(times=Recovery()))
@@ -82,7 +83,11 @@ def process(lasting: Rendezvous, folder: Path) -> SinkActor:
 
 def run(lasting: Rendezvous, folder: Path, steps: int) -> SinkActor:
     """Run a process until it dies, or until it has written everything."""
-    lasting.steps_left, made = steps, process(lasting, folder)
+    lasting.steps_left = steps
+    return worked(process(lasting, folder))
+
+
+def worked(made: SinkActor) -> SinkActor:
     made._begin()
     made._ready.set_result(None)
     made._last = "close"
@@ -102,10 +107,9 @@ def dying(method: Callable[..., object], lasting: Rendezvous) -> Callable[..., o
     return step
 
 
-def test_each_event_is_in_one_file_whichever_step_is_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second process dies, too; what the broker has given up is told by the last one."""
+@pytest.fixture
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let actors be made without threads, as processes that Ray has started again."""
     no_threads = SimpleNamespace(
         Lock=threading.Lock, Thread=lambda **given: SimpleNamespace(start=lambda: None)
     )
@@ -113,6 +117,13 @@ def test_each_event_is_in_one_file_whichever_step_is_the_last(
     context = SimpleNamespace(was_current_actor_reconstructed=True)
     monkeypatch.setattr(module.ray, "get_runtime_context", lambda: context)
     monkeypatch.setattr(folders, "synchronise", lambda system, path: None)
+
+
+@pytest.mark.usefixtures("_alone")
+def test_each_event_is_in_one_file_whichever_step_is_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second process dies, too; what the broker has given up is told by the last one."""
     write, give_name = SinkFolder.write, SinkFolder._give_name
     for steps in count():
         lasting, folder = Rendezvous(), tmp_path / str(steps)
@@ -136,3 +147,40 @@ def dies(lasting: Rendezvous, folder: Path, steps: int) -> bool:
     except Killed:
         return True
     return False
+
+
+@pytest.mark.usefixtures("_alone")
+def test_a_bucket_that_refuses_is_waited_for_and_named_and_has_each_event_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each third of what is asked of it is done."""
+    asked, seen, lasting = count(), list[SinkStatus](), Rendezvous()
+    lasting.steps_left = 1_000
+
+    def refusing(method: Callable[..., object]) -> Callable[..., object]:
+        def call(*given: Any, **more: Any) -> object:
+            if next(asked) % 3:
+                raise PermissionError("Access Denied")
+            return method(*given, **more)
+
+        return call
+
+    for step in ("_open", "mv"):
+        monkeypatch.setattr(MemoryFileSystem, step, refusing(getattr(MemoryFileSystem, step)))
+    made = process(lasting, "memory://bucket-of-a-test/lake")
+    monkeypatch.setattr(module, "has_ended", lambda network: False)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: seen.append(made.status()))
+    worked(made)
+    assert len(seen) >= 6 and {each.state for each in seen} == {"waiting"}
+    assert {each.problem for each in seen} == {"memory://bucket-of-a-test/lake: Access Denied"}
+    assert any(each.waiting for each in seen)
+    assert (made.status().state, made.status().problem) == ("writing", "")
+    monkeypatch.undo()
+    bucket = MemoryFileSystem()
+    lines = [
+        json.loads(line)
+        for path in bucket.find("/bucket-of-a-test/lake")
+        for line in bucket.cat_file(path).decode().splitlines()
+    ]
+    assert sorted(each["sequence"] for each in lines) == [*range(4, 13)]
+    assert all("/lake-" in path for path in bucket.find("/bucket-of-a-test/lake"))
