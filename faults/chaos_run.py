@@ -130,7 +130,7 @@ class ChaosRun:
         while system.now < found_at:
             system.wait_until(min(system.now + self._heartbeat / 2, found_at))
             system.look()
-        while system.searching:
+        while system.operating:
             self._wait(0.5)
             system.revive()
             system.look()

@@ -128,8 +128,8 @@ class System(Protocol):
         ...
 
     @property
-    def searching(self) -> bool:
-        """Whether clusters are looking for nearer parents, each of which starts a round."""
+    def operating(self) -> bool:
+        """Whether operations go on that take as long as the system likes; it is to converge after their end."""
         ...
 
     def unconfirmed(self, clients: Sequence[ClientId] | None = None) -> list[str]:

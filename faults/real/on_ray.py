@@ -230,9 +230,9 @@ class OnRay:
         return root_of(self._net.inspect.survey(without=self.network.silent()))
 
     @property
-    def searching(self) -> bool:
-        """Whether an operation lets clusters look for nearer parents."""
-        return self._operator.searching
+    def operating(self) -> bool:
+        """Whether operations go on: Ray starts a process when the machine has time for it."""
+        return self._operator.operating
 
     def unconfirmed(self, clients: Sequence[ClientId] | None = None) -> list[str]:
         """Return nothing: the call of a client that subscribes ends when it is confirmed."""

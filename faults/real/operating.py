@@ -67,9 +67,9 @@ class Operator:
             thread.start()
 
     @property
-    def searching(self) -> bool:
-        """Whether clusters are asked to look for nearer parents."""
-        return any(thread.name == "reoptimise" and thread.is_alive() for thread in self._threads)
+    def operating(self) -> bool:
+        """Whether operations go on; each ends within a time of its own."""
+        return any(thread.is_alive() for thread in self._threads)
 
     def unfinished(self) -> list[str]:
         """Return, as sentences, which operations are not done yet, and which brokers have not left."""

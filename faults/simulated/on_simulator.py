@@ -227,7 +227,7 @@ class OnSimulator:
         return root_of(self.network)
 
     @property
-    def searching(self) -> bool:
+    def operating(self) -> bool:
         """Whether clusters are looking for nearer parents, each of which starts a round."""
         return self._operations is not None and self._operations.searching
 

@@ -28,7 +28,7 @@ class Recorded:
         self.network = self
         self.done, self.agenda, self.wrong = [], [], wrong or {}
         self.positions = {place.broker: place for place in topology_of(case.topology).positions()}
-        self.rendezvous, self.members, self.searching = None, {}, False
+        self.rendezvous, self.members, self.operating = None, {}, False
 
     def __getattr__(self, name):
         def do(*given):
