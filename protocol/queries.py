@@ -12,7 +12,7 @@ Queries whose answers are classes of a layer stand beside that layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Never, TypeAlias, TypedDict, TypeVar
 
@@ -192,7 +192,7 @@ class OwedToBrokers(Query[int]):
 # Subscribers.
 
 
-class DurableHere(Query[Container[ClientId]]):
+class DurableHere(Query[Collection[ClientId]]):
     """The durable subscribers of the broker: a live view."""
 
     otherwise = ()

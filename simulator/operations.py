@@ -3,8 +3,10 @@
 Rules
 -----
 * Ids are not reused. A broker that has left, or was to leave and died, is never restarted.
-* Clients leave first: before a broker is told to leave, its clients move to other brokers
-  (`clients.places`).
+* Clients leave first: before a broker is told to leave, its durable subscribers go to its trustee, another broker of
+  its cluster if there is one, with all that is retained for them. Then its other clients move to other brokers
+  (`clients.places`). What it retains of publishers that cannot move, because they are dead, goes there, too. If
+  the trustee dies or is to leave, another is named.
 * The last broker that is not to leave stays.
 * A tree is re-optimised one cluster after another. Where views define the membership, or every broker is a tree
   node by itself, a cluster is the set of brokers that joined together: it says near whom a broker joins, and where
@@ -23,8 +25,9 @@ from ..broker import newcomer
 from ..protocol.effects import Received
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId
+from ..protocol.messages.handover import HandOver
 from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
-from ..protocol.queries import HasLeft
+from ..protocol.queries import DurableHere, HasLeft
 from ..routing.schemes.claims import Membership
 from ..routing.schemes.registry import scheme as scheme_of
 from .simulation import Simulation
@@ -45,6 +48,11 @@ class SimulatedOperations:
         The network; its brokers heal.
     say
         Called with a sentence for what has happened.
+
+    Attributes
+    ----------
+    left
+        The brokers that have left in good order: what they retained is with their trustees.
     """
 
     def __init__(self, network: Simulation, say: Callable[[str], None] | None = None) -> None:
@@ -55,6 +63,7 @@ class SimulatedOperations:
         membership = scheme_of(network.scheme).membership
         self._views, self._flat = membership is Membership.VIEWS, membership is Membership.NODES
         self._searches = 0
+        self.left: set[BrokerId] = set()
 
     # Growing.
 
@@ -122,39 +131,66 @@ class SimulatedOperations:
         for broker in leaving:
             network.hosts[broker].retiring = True
         for broker in leaving:
-            for session in list(network.sessions.values()):
-                if (
-                    session.home.id == broker
-                    and session.incarnation == session.home.incarnation
-                    and not session.left
-                ):
-                    target = network.clients.elsewhere(session)
-                    assert target is not None, "somebody is not to leave"
-                    network.clients.move(session, target)
-            # This arrives after the last messages of its clients.
-            network.at(network.now + 2 * network.links.client_seconds, self._order, broker)
+            self._hand_over(broker)
         return True
 
-    def _order(self, broker: BrokerId) -> None:
-        host = self._network.hosts[broker]
-        if host.alive:
-            self._network.take_in(host, Received(RENDEZVOUS, LeaveNetwork()))
-        self._watch(broker)
+    def _hand_over(self, broker: BrokerId) -> None:
+        """Let a broker hand over its durable subscribers; then let its other clients move, and the broker leave."""
+        network, host, trustee = self._network, self._network.hosts[broker], self._trustee_of(broker)
+        if host.alive and trustee is not None and host.machine.ask(DurableHere()):
+            network.take_in(host, Received(RENDEZVOUS, HandOver(trustee)))
+            network.at(network.now + LOOK_SECONDS, self._hand_over, broker)
+            return
+        if trustee is not None and host.alive:
+            network.clients.inherit_subscribers(host, network.hosts[trustee])
+        for session in list(network.sessions.values()):
+            if (
+                session.home.id == broker
+                and session.incarnation == session.home.incarnation
+                and not session.left
+            ):
+                target = network.clients.elsewhere(session)
+                if target is not None:
+                    network.clients.move(session, target)
+        # This arrives after the last messages of its clients.
+        network.at(network.now + 2 * network.links.client_seconds, self._order, broker)
 
-    def _watch(self, broker: BrokerId) -> None:
+    def _order(self, broker: BrokerId) -> None:
+        host, trustee = self._network.hosts[broker], self._trustee_of(broker)
+        if host.alive:
+            self._network.take_in(host, Received(RENDEZVOUS, LeaveNetwork(trustee)))
+        self._watch(broker, trustee)
+
+    def _trustee_of(self, broker: BrokerId) -> BrokerId | None:
+        """Return who takes over what a leaving broker retains: one of its cluster if it can; None if nobody stays."""
+        hosts = self._network.hosts
+        cluster = hosts[broker].cluster
+        staying = self._network.staying()
+        return min(
+            staying, key=lambda each: (hosts[each].paused, hosts[each].cluster != cluster, each), default=None
+        )
+
+    def _watch(self, broker: BrokerId, trustee: BrokerId | None) -> None:
         """End the process of a broker once it has left."""
         network, host = self._network, self._network.hosts[broker]
         if host.alive and not host.machine.ask(HasLeft()):
-            network.at(network.now + LOOK_SECONDS, self._watch, broker)
+            again = self._watch if trustee in network.staying() else self._order_again
+            network.at(network.now + LOOK_SECONDS, again, broker, trustee)
             return
         self._say(f"broker {broker} has left" if host.alive else f"broker {broker} died before it had left")
         if host.alive:
             host.die()
+            self.left.add(broker)
+            if trustee is not None:
+                network.clients.inherit(host, network.hosts[trustee])
             for session in network.sessions.values():  # clients that had nowhere else to go
                 if session.home is host and not session.left:
                     when = network.now + network.clients.detect_seconds
                     network.at(when, network.clients.learn, session, session.connection)
         self._regroup(host.cluster, tuple(m for m in network.members[host.cluster] if m != broker))
+
+    def _order_again(self, broker: BrokerId, trustee: BrokerId | None) -> None:
+        self._order(broker)
 
     def leaving(self) -> list[BrokerId]:
         """Return the brokers that are leaving and have not left yet."""

@@ -44,7 +44,7 @@ from ..protocol.messages.admission import (
     required,
 )
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
-from ..protocol.queries import AcceptedOf, WaitingOf
+from ..protocol.queries import AcceptedOf, KeptOf, WaitingOf
 from ..protocol.traces.account import Account
 from .groups import SimulatedGroup, Witness
 from .hosts import FromClient, Host
@@ -506,6 +506,25 @@ class Sessions:
             )
             self.tell(session, machine.request())  # no call waits for these, which would repeat them
         session.heard_at = now
+
+    def inherit_subscribers(self, host: Host, trustee: Host) -> None:
+        """Note that the durable subscribers of a leaving broker whose processes are dead are at another one now."""
+        for session in self.by_name.values():
+            if session.subscriber is not None and session.home is host and not session.alive:
+                session.connect(trustee)
+                self.places.put(CLIENT, session.name, trustee.id)
+
+    def inherit(self, host: Host, trustee: Host) -> None:
+        """Note that a broker has left, and that another has taken over what it retained of publishers."""
+        for session in self.by_name.values():
+            if session.publisher is None or host not in session.homes:
+                continue
+            session.homes = list(dict.fromkeys(trustee if home is host else home for home in session.homes))
+            if not session.alive and session.home is host:
+                session.connect(trustee)
+                self.places.put(CLIENT, session.name, trustee.id)
+            for _, batch in trustee.machine.ask(KeptOf(session.name)) if self.keep else ():
+                self.account.accepted(self._network.now, trustee.id, batch)
 
     def _has_heard(self, session: ClientSession) -> None:
         """Note that its broker was alive up to now, since clients poll all the time."""

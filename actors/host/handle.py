@@ -341,6 +341,10 @@ class HostHandle:
         """Ask how many subscribers a broker has."""
         return self._call("attached", broker)
 
+    def holds(self, broker: BrokerId) -> ObjectRef[int]:
+        """Ask how many durable subscribers a broker holds."""
+        return self._call("holds", broker)
+
     def detach_all(self, broker: BrokerId) -> ObjectRef[None]:
         """Detach all clients of a broker."""
         return self._call("detach_all", broker)

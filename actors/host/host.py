@@ -557,6 +557,10 @@ class BrokerHost:
         """Return how many subscribers a broker has; 0 if it has left."""
         return len(self.hosted_brokers[broker].owners) if broker in self.hosted_brokers else 0
 
+    async def holds(self, broker: BrokerId) -> int:
+        """Return how many durable subscribers a broker holds, connected or not; 0 if it has left."""
+        return len(self.hosted_brokers[broker].durable) if broker in self.hosted_brokers else 0
+
     async def detach_all(self, broker: BrokerId) -> None:
         """Detach all clients of a broker; they continue elsewhere once they notice, and receive what they missed."""
         if broker in self.hosted_brokers:

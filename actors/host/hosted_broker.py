@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -81,7 +81,7 @@ class HostedBroker:
         return [*self.links.values(), *([] if self.group is None else [self.group])]
 
     @property
-    def durable(self) -> Container[ClientId]:
+    def durable(self) -> Collection[ClientId]:
         """Its durable subscribers."""
         return self.broker.ask(DurableHere())
 

@@ -149,6 +149,21 @@ class LastingNames:
         homes = [broker] if sole else [*(other for other in homes if other != broker), broker]
         self._store.put(f"{PUBLISHER}{name}", (homes, reserved))
 
+    def inherit(self, broker: BrokerId, trustee: BrokerId) -> None:
+        """Record that a broker has left, and that another knows what it had accepted of publishers."""
+        for key in self._store.names(PUBLISHER):
+            homes, reserved = self.publisher(key.removeprefix(PUBLISHER))
+            if broker in homes:
+                homes = list(dict.fromkeys(trustee if home == broker else home for home in homes))
+                self._store.put(key, (homes, reserved))
+
+    def inherit_subscribers(self, broker: BrokerId, trustee: BrokerId) -> None:
+        """Record that another broker holds the durable subscribers of a leaving one."""
+        for key in self._store.names(SUBSCRIBER):
+            record = self.subscriber(key.removeprefix(SUBSCRIBER))
+            if record["broker"] == broker:
+                self._store.put(key, record | {"broker": trustee})
+
     def reserve(self, name: ClientId, number: int) -> int:
         """Reserve numbers for a publisher up to at least `number`, and return the highest reserved number."""
         homes, reserved = self.publisher(name)

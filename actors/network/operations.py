@@ -8,6 +8,10 @@ Rules
 * A broker that is to leave gets no new clients, and its clients go to other brokers, before it is told to leave. A
   client that does not go within twice `client_patience_seconds` is detached; it resumes at another broker when it
   notices, and misses nothing.
+* Its durable subscribers go first, to its trustee: another broker of its cluster if there is one. That gets all that
+  they have not acknowledged; a subscriber that is connected is asked to go there.
+* What a leaving broker retains of publishers that are not there to take it along goes to the trustee, too, before it
+  leaves. If the trustee dies or is to leave meanwhile, another is named.
 * A broker that does not leave in time stays as it is, and the error says so; `kill_broker` is the remaining option.
 * A broker that is temporarily unreachable, or does not answer in time, is asked again: everything that it is told
   is idempotent. Before it is told to leave, it has detached its clients, even if it was unreachable when the
@@ -35,6 +39,7 @@ from ...protocol import checks
 from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClusterId
+from ...protocol.messages.handover import HandOver
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
 from ...protocol.queries import Said
 from ...routing.schemes.claims import Membership
@@ -143,6 +148,9 @@ class Operations:
             raise InputError("the last broker of a network cannot leave it: close the network")
         deadline = time.monotonic() + timeout_seconds
         with broker_errors(f"removing brokers {leaving}"):
+            ray.get(self._hosts.rendezvous.retire.remote(leaving), timeout=60)
+            for each in leaving:
+                self._hand_over(each, deadline)
             self.send_clients_away(leaving)
             for each in leaving:
                 self._lead_out(each, deadline)
@@ -163,6 +171,44 @@ class Operations:
             return host is not None and bool(ray.get(HostHandle(host).left(broker), timeout=self._patience))
         except (RayActorError, GetTimeoutError):
             return False
+
+    def _hand_over(self, broker: BrokerId, deadline: float) -> None:
+        """Let a broker hand its durable subscribers over to another; name another one if that dies."""
+        host = self._hosts.host_of(broker)
+        trustee: BrokerId | None = None
+        again_at = 0.0
+
+        def done() -> bool:
+            nonlocal trustee, again_at
+            if not ray.get(HostHandle(host).holds(broker), timeout=self._patience):
+                return True
+            if time.monotonic() >= again_at:
+                trustee = self._trustee_of(broker)
+                if trustee is None:
+                    return True
+                said = HostHandle(host).tell(broker, RENDEZVOUS, [HandOver(trustee)])
+                ray.get(said, timeout=self._patience)
+                again_at = time.monotonic() + self._patience
+            return False
+
+        try:
+            if not self._until(partial(_reached, done), deadline):
+                raise BrokerUnavailable(
+                    f"broker {broker} has not left in time: it waits for broker {trustee} to take over its durable "
+                    "subscribers"
+                )
+        except ActorDiedError:
+            return  # `_lead_out` finds it dead, too
+        if trustee is not None:
+            ray.get(self._hosts.rendezvous.handed_over.remote(broker, trustee), timeout=60)
+
+    def _trustee_of(self, broker: BrokerId) -> BrokerId | None:
+        """Return who takes over what a leaving broker retains; None if nobody is there."""
+        living = tuple(self._hosts.survey())
+        trustee: BrokerId | None = ray.get(
+            self._hosts.rendezvous.trustee_of.remote(broker, living), timeout=self._patience
+        )
+        return trustee
 
     def send_clients_away(self, brokers: list[BrokerId]) -> None:
         """Make the clients of these brokers go to others, and accept none; detach those that have not gone in time."""
@@ -200,29 +246,38 @@ class Operations:
     def _lead_out(self, broker: BrokerId, deadline: float) -> None:
         host = self._hosts.host_of(broker)
         rest: list[int] = []  # after it has left: the number of brokers still on the host
+        trustee: BrokerId | None = None
+        again_at = 0.0
 
         def answer(call: Any) -> Any:
             left = max(ANSWER_SECONDS_MIN, deadline - time.monotonic())
             return ray.get(call, timeout=min(left, self._patience))
 
         def told() -> bool:
+            nonlocal trustee, again_at
             answer(HostHandle(host).dismiss(broker))
             answer(HostHandle(host).detach_all(broker))
-            answer(HostHandle(host).tell(broker, RENDEZVOUS, [LeaveNetwork()]))
+            trustee = self._trustee_of(broker)
+            answer(HostHandle(host).tell(broker, RENDEZVOUS, [LeaveNetwork(trustee)]))
+            again_at = time.monotonic() + self._patience
             return True
 
         def ended() -> bool:
             if answer(HostHandle(host).left(broker)):
                 rest.append(answer(HostHandle(host).end_broker(broker)))
+            elif time.monotonic() > again_at:
+                told()
             return bool(rest)
 
         try:
             if not all(self._until(partial(_reached, step), deadline) for step in (told, ended)):
                 one = self._hosts.survey().get(broker, {})
-                raise BrokerUnavailable(f"broker {broker} has not left in time: it waits {_waits(one)}")
+                raise BrokerUnavailable(
+                    f"broker {broker} has not left in time: it waits {_waits(one)}; its trustee is {trustee}"
+                )
         except ActorDiedError:
-            rest = [0]  # it has died meanwhile, so it is gone
-        ray.get(self._hosts.rendezvous.forget.remote(broker), timeout=60)
+            rest, trustee = [0], None  # it has died meanwhile, so it is gone
+        ray.get(self._hosts.rendezvous.forget.remote(broker, trustee), timeout=60)
         self._hosts.find_reborn()
         if not rest[0]:
             ray.kill(host, no_restart=True)

@@ -452,9 +452,22 @@ class Rendezvous:
         """Return how many clients are at these brokers."""
         return self._places.clients_at(brokers)
 
-    def forget(self, broker: BrokerId) -> None:
-        """Record that a broker has left."""
+    def trustee_of(self, broker: BrokerId, living: Sequence[BrokerId]) -> BrokerId | None:
+        """Return who of the living takes over what a leaving broker retains: one of its cluster, if it stays."""
         assert self._directory is not None, "it was there before"
+        near = self._directory.cluster_of(broker)
+        staying = [each for each in living if each != broker and each not in self._places.gone]
+        return min(staying, key=lambda each: (each not in near, each), default=None)
+
+    def handed_over(self, broker: BrokerId, trustee: BrokerId) -> None:
+        """Record that the trustee of a leaving broker holds its durable subscribers."""
+        self.names.inherit_subscribers(broker, trustee)
+
+    def forget(self, broker: BrokerId, trustee: BrokerId | None = None) -> None:
+        """Record that a broker has left, and that its trustee knows what it had accepted."""
+        assert self._directory is not None, "it was there before"
+        if trustee is not None:
+            self.names.inherit(broker, trustee)
         self._directory.hosts.pop(broker, None)
         self._places.lose([broker])
         rest = [place for place in self._directory.positions if place.broker != broker]

@@ -279,7 +279,8 @@ class OnSimulator:
         """Return what clients did and received, with what is lost because a broker is dead for good."""
         network, trace = self.network, self.network.account
         if self._case.stable:
-            trace.dead_for_good(network.now, network.hosts.keys() - set(network.living()))
+            left = set() if self._operations is None else self._operations.left  # and so lose nothing
+            trace.dead_for_good(network.now, network.hosts.keys() - set(network.living()) - left)
         trace.settled(network.now)  # the full time for settling is over
         return trace
 

@@ -13,6 +13,7 @@ from ..checks import one_of, positive_fields, whole_number
 from ..errors import InputError
 from ..ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
 from .comparing import Compare
+from .handover import HandOver, TrusteeMessage
 from .quench import QuenchMessage
 from .rounds import RoundMessage
 from .views import ViewMessage
@@ -337,7 +338,12 @@ class LetGo:
 
 @dataclass(frozen=True, slots=True)
 class LeaveNetwork:
-    """Leave the network; where brokers have views, the broker's remaining clients are asked to move."""
+    """Leave the network; where brokers have views, the broker's remaining clients are asked to move.
+
+    If there is a trustee, that broker first takes over what only this one retains.
+    """
+
+    trustee: BrokerId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +377,7 @@ JoinMessage: TypeAlias = (
     | JoinAnswer
 )
 DurableMessage: TypeAlias = Holds | LetGo
-Order: TypeAlias = LeaveNetwork | Reconsider
+Order: TypeAlias = HandOver | LeaveNetwork | Reconsider
 SchemeMessage: TypeAlias = ViewMessage | QuenchMessage
 RecoveryMessage: TypeAlias = (
     ClusterMessage
@@ -379,6 +385,7 @@ RecoveryMessage: TypeAlias = (
     | JoinMessage
     | RoundMessage
     | DurableMessage
+    | TrusteeMessage
     | Compare
     | Order
     | SchemeMessage

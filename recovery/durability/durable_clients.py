@@ -8,6 +8,9 @@ Rules
   are dropped, and counted.
 * A durable subscriber stays here until it leaves or has returned at another broker. At intervals brokers
   report to the rendezvous point which subscribers they hold, and are told which ones to release.
+* A broker that leaves hands its subscribers over to its trustee first, one after the other, with all that they have not
+  acknowledged (`SubscriberBequest`). The trustee takes each in as one that has come, and waits for it. One that is
+  connected is asked to go there, and finds everything.
 * A subscriber may report what it has acknowledged (`HasConsumed`). All acknowledgements that it has sent have
   arrived by then, so its position must be equal, except for what it was told is lost. If it differs, the
   position is damaged, here and in the store. The subscriber is then added again, as one that has been
@@ -33,10 +36,11 @@ from typing import Final
 import numpy as np
 
 from ...protocol.durables import Backlog, behind
-from ...protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
+from ...protocol.effects import Confirm, Deliver, Inform, Propose, Received, Send, TellLost, Ticked, Write
 from ...protocol.expiry import living
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import CameBack, Handler, Held, Inward, Out, Released, Restored
+from ...protocol.messages.handover import HandOver, SubscriberBequest, SubscriberInherited
 from ...protocol.messages.pubsub import (
     Answers,
     Cancel,
@@ -51,6 +55,7 @@ from ...protocol.messages.pubsub import (
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
 from ...protocol.queries import Answering, DurableHere, IncarnationOf, Query
 from ...protocol.snapshots import Restorable
+from ..replay.handover import Handover
 from ..replay.rounds import REMEMBERED_RETENTIONS
 from .durable_cursor import BEGINS, NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
 from .stores import Store
@@ -112,6 +117,8 @@ class DurableClients(Restorable):
         self._letter_number = 0
         self._holds_at = 0.0
         self._tidy_at = 0.0
+        self._handover: Handover[SubscriberBequest] = Handover(recovery.answer_seconds)
+        self._handing: tuple[ClientId, int] | None = None  # who is being handed over, in which incarnation
         if store is not None:
             self._read(store)
         self._held: list[Out] = [
@@ -122,6 +129,9 @@ class DurableClients(Restorable):
             LetGo: self._on_let_go,
             HasConsumed: self._on_has_consumed,
             Undeliverable: self._on_undeliverable,
+            HandOver: self._on_hand_over,
+            SubscriberBequest: self._on_bequest,
+            SubscriberInherited: self._on_inherited,
         }
         self.sees: Mapping[type, Handler] = {
             Resume: self._on_resume,
@@ -294,14 +304,66 @@ class DurableClients(Restorable):
         for name, incarnation in event.message.clients:
             entry = self.entries.get(name)
             if entry is not None and entry.incarnation < incarnation:
-                out += [Released(name, Detach()), *self._on_detach(Received(name, Detach()))]
+                out += self._release(name)
         return out
+
+    def _release(self, name: ClientId) -> list[Out]:
+        return [Released(name, Detach()), *self._on_detach(Received(name, Detach()))]
+
+    # A broker that leaves, and its trustee.
+
+    def _on_hand_over(self, event: Received[BrokerId, HandOver]) -> list[Out]:
+        trustee = event.message.trustee
+        if trustee == self._handover.trustee and self._handing is not None:
+            return []  # it is being done
+        return self._hand_over(trustee)
+
+    def _hand_over(self, trustee: BrokerId) -> list[Out]:
+        """Hand the next subscriber over."""
+        entry = next(iter(self.entries.values()), None)
+        self._handing = None if entry is None else (entry.name, entry.incarnation)
+        parts = [] if entry is None else [entry.bequest(self._now)]
+        return [*self._handover.begin(trustee, parts, self._now)]
+
+    def _on_inherited(self, event: Received[BrokerId, SubscriberInherited]) -> list[Out]:
+        self._handover.answered(event.source, event.message.number, self._now)
+        if self._handing is None or self._handover:
+            return []  # that was another part
+        name, incarnation = self._handing
+        entry = self.entries.get(name)
+        out: list[Out] = []
+        if entry is not None and entry.incarnation == incarnation:  # it has not come again meanwhile
+            out = [*self._release(name), Propose(name, event.source)]
+        return [*out, *self._hand_over(event.source)]
+
+    def _on_bequest(self, event: Received[BrokerId, SubscriberBequest]) -> list[Out]:
+        """Hold a subscriber of a leaving broker, unless this one leaves itself: then the operator names another."""
+        given = event.message
+        if self._handover.trustee is not None:
+            return []
+        known, done = self.entries.get(given.name), Send(event.source, SubscriberInherited(given.number))
+        if known is not None and known.incarnation >= given.incarnation:
+            return [done]  # it has come since, or its answer was lost
+        out: list[Out] = [] if known is None else self._release(given.name)
+        entry = self.entries[given.name] = DurableCursor.inherited(given, self._now)
+        ages = dict.fromkeys(given.subscriptions, given.since_seconds)
+        comes = Resume(entry.had(), given.since_seconds, 0.0, given.incarnation, (), ages, given.begins)
+        registers = entry.registers()
+        out += self._written(entry.rows())
+        out += [Inward(Received(given.name, comes))]
+        out += [Inward(Received(given.name, each)) for each in registers]
+        return [*out, *(Held(given.name, each) for each in registers), self._holds(), done]
 
     # Time.
 
     def _on_tick(self, event: Ticked) -> list[Out]:
         self._now, self._behind = event.now, event.behind
         out: list[Out] = []
+        if (trustee := self._handover.trustee) is not None:
+            out += self._handover.due(event.now)
+            out += (
+                self._hand_over(trustee) if self._handing is None and self.entries else []
+            )  # it has come since
         for entry in self.entries.values():
             out += self._shed(entry)
         if event.now >= self._tidy_at:

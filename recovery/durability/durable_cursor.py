@@ -36,6 +36,7 @@ from ...protocol.durables import Backlog
 from ...protocol.effects import Write
 from ...protocol.expiry import first_deadline, living
 from ...protocol.ids import ClientId, EventId
+from ...protocol.messages.handover import SubscriberBequest
 from ...protocol.messages.pubsub import Lost, Register
 from ...routing.filters.filter import Filter
 from ..replay.high_water import Marks
@@ -187,6 +188,36 @@ class DurableCursor:
         entry = cls(name, incarnation, since, dict(marks), dict(subscriptions), lost, dict(priorities))
         entry._passed = True
         return entry
+
+    @classmethod
+    def inherited(cls, given: SubscriberBequest, now: float) -> DurableCursor:
+        """Return a subscriber of a broker that has left, as it was there."""
+        since, losses = now - given.since_seconds, list(given.losses)
+        state = dict(given.marks), dict(given.subscriptions), losses, dict(given.priorities)
+        entry = cls(given.name, given.incarnation, since, *state)
+        entry.begins = {number: (now, given.begins.get(number)) for number in entry.subscriptions}
+        for age, batch in given.notes:
+            entry.add(now - age, batch)
+        return entry
+
+    def bequest(self, now: float) -> SubscriberBequest:
+        """Return the subscriber for a trustee."""
+        found = ((note, self._left(note)) for note in self._notes.values())
+        notes = tuple((now - note.at, note.batch.take(rows)) for note, rows in found if len(rows))
+        begins = {number: marks for number, marks in self.begun().items() if number in self.subscriptions}
+        held = dict(self.marks), dict(self.subscriptions), dict(self.priorities)
+        since = now - self.since
+        return SubscriberBequest(
+            0, self.name, self.incarnation, since, *held, begins, tuple(self.losses), notes
+        )
+
+    def rows(self) -> list[Write]:
+        """Return the writes that make all of it stable."""
+        notes = [
+            Write(NOTES, (self.name, note.number), (note.at, note.batch)) for note in self._notes.values()
+        ]
+        begins = [Write(BEGINS, (self.name, number), begun) for number, begun in self.begins.items()]
+        return [self.row(), *begins, *notes]
 
     def registers(self) -> list[Register]:
         """Return the subscriptions as they were made. All of them were admitted."""

@@ -21,6 +21,9 @@ Rules
 * In networks where nobody notices that two brokers cannot reach each other, the broker asks at intervals
   whether all events have reached every broker (`arrived`). Events that it forgets before it has the answer
   count as lost in the next round, however far back that round mends.
+* A broker that leaves first hands over what it retains of the publishers for which it answers: those that have not
+  told it of another broker. Its trustee retains that as if they had published it there, and answers for them. Only then
+  is the layer inside told to leave (`handover`).
 * The stable state is what publishers were told is accepted: the retained events, and each publisher's last
   number. A broker that recovers from a store retransmits it in a round, which it requests until there is one.
 
@@ -55,6 +58,7 @@ from ...protocol.layers import (
     RoundWanted,
     Tell,
 )
+from ...protocol.messages.handover import Bequest, Inherited
 from ...protocol.messages.pubsub import (
     Answers,
     Cancel,
@@ -67,15 +71,16 @@ from ...protocol.messages.pubsub import (
     TakenOver,
     Unanswered,
 )
-from ...protocol.messages.recovery import Recovery
+from ...protocol.messages.recovery import LeaveNetwork, Recovery
 from ...protocol.messages.rounds import Forgotten, Marker
 from ...protocol.queries import AcceptedOf, Answering, KeptOf, Publishers
 from ...protocol.snapshots import Restorable
 from ..durability.stores import Store
 from .arrived import Arrived
 from .deduplicator import Deduplicator
+from .handover import Handover
 from .high_water import Marks
-from .rounds import REMEMBERED_RETENTIONS, Kept, Rounds
+from .rounds import REMEMBERED_RETENTIONS, RETRANSMISSION_EVENTS_MAX, Kept, Rounds
 
 KEPT: Final = "kept"
 ACCEPTED: Final = "accepted"
@@ -141,6 +146,8 @@ class Replay(Restorable):
         self._remind_at: float | None = None
         self._stale: list[Write] = []  # rows that are no longer needed
         self._arrived = Arrived(recovery.retention_seconds) if confirms else None
+        self._handover: Handover[Bequest] = Handover(recovery.answer_seconds)
+        self._leave: Received[BrokerId, LeaveNetwork] | None = None  # the order that waits for its end
         if store is not None:
             self._read(store)
         self.takes: Mapping[type, Handler] = {
@@ -148,6 +155,8 @@ class Replay(Restorable):
             Consumed: self._on_acknowledge,
             TakenOver: self._on_taken_over,
             Delivered: self._on_delivered,
+            Bequest: self._on_bequest,
+            Inherited: self._on_inherited,
         }
         self.sees: Mapping[type, Handler] = {
             Events: self._on_events,
@@ -158,6 +167,7 @@ class Replay(Restorable):
             Ticked: self._on_tick,
             Restored: self._on_restored,
             Tell: self._on_tell,
+            LeaveNetwork: self._on_leave,
         }
         self.alters: Mapping[type, Handler] = {
             Send: self._on_send,
@@ -193,7 +203,7 @@ class Replay(Restorable):
     def answers(self) -> Answering:
         """What hosts ask of it."""
         return {
-            Publishers: lambda query: frozenset(self._accepted),
+            Publishers: lambda query: frozenset(self._accepted.keys() | self.rounds.gone.keys()),
             AcceptedOf: lambda query: self.accepted(query.publisher),
             KeptOf: lambda query: self.kept_of(query.publisher),
         }
@@ -202,7 +212,8 @@ class Replay(Restorable):
 
     def accepted(self, publisher: ClientId) -> int:
         """Return the last sequence of a publisher that was accepted here, 0 if there is none."""
-        return self._accepted.get(publisher, 0)
+        gone, _ = self.rounds.gone.get(publisher, (0, 0.0))  # it may come from a broker that has left
+        return max(gone, self._accepted.get(publisher, 0))
 
     def round(self) -> RoundNumber:
         """Return the last round that has begun here."""
@@ -247,17 +258,24 @@ class Replay(Restorable):
         forgot = message.forgot_seconds if message.retransmitted else self._recovery.retention_seconds
         lost_at = self._now - forgot
         gap = self._note_gap(publisher, batch, lost_at)
-        self._accepted[publisher] = max(last, int(batch.sequence[-1]))
-        kept = self.rounds.keep(self._now - message.age_seconds, publisher, batch)
-        if self._arrived is not None:
-            self._arrived.kept(kept.number, self._now)
-        if self._stable:
-            out += [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
+        out += self._retain(self._now - message.age_seconds, publisher, batch)
         # A subscriber reached at once gets these events before any round, and would then drop earlier ones as
         # duplicates.
         if gap and self.rounds.may_lack(lost_at, self._recovery.unnoticed_seconds):
             out += self._say_gone([(publisher, *self.rounds.gone[publisher])])
         return out
+
+    def _retain(self, at: float, publisher: ClientId, batch: EventBatch) -> list[Out]:
+        """Retain events that were accepted at this time; return the writes."""
+        self._accepted[publisher] = max(self._accepted.get(publisher, 0), int(batch.sequence[-1]))
+        kept = self.rounds.keep(at, publisher, batch)
+        if self._arrived is not None:
+            self._arrived.kept(kept.number, self._now)
+        return (
+            [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
+            if self._stable
+            else []
+        )
 
     def _back_here(self, publisher: ClientId, batch: EventBatch) -> list[Out]:
         """Answer again for a publisher that is back; report what was forgotten here and it does not bring along.
@@ -308,6 +326,74 @@ class Replay(Restorable):
             return []
         stale, self._stale = self._stale, []
         return [*stale]
+
+    # What a broker that leaves hands over.
+
+    def _on_leave(self, event: Received[BrokerId, LeaveNetwork]) -> list[Out]:
+        """Hand over what only this broker retains, and pass the order on when that is done."""
+        trustee = event.message.trustee
+        if trustee is None or trustee == self._me:
+            return [Inward(event)]
+        if trustee == self._handover.trustee:
+            return [] if self._handover else [Inward(event)]
+        self._leave = event
+        return [*self._handover.begin(trustee, self._bequests(), self._now), *self._may_leave()]
+
+    def _may_leave(self) -> list[Out]:
+        if self._leave is None or self._handover:
+            return []
+        event, self._leave = self._leave, None
+        return [Inward(event)]
+
+    def _bequests(self) -> list[Bequest]:
+        """Return what is retained of publishers that have not gone to another broker, and what was accepted of them."""
+        forgotten = [
+            (publisher, last, self._now - at)
+            for publisher, (last, at) in self.rounds.gone.items()
+            if publisher not in self._taken_over
+        ]
+        size = step = RETRANSMISSION_EVENTS_MAX
+        parts = [
+            Bequest(0, forgotten=tuple(forgotten[first : first + step]))
+            for first in range(0, len(forgotten), step)
+        ]
+        for kept in self.rounds.kept():
+            if kept.publisher in self._taken_over:
+                continue
+            if size + len(kept.batch) > RETRANSMISSION_EVENTS_MAX:
+                parts.append(Bequest(0))
+                size = 0
+            size += len(kept.batch)
+            item = kept.publisher, self._now - kept.at, kept.batch
+            parts[-1] = replace(parts[-1], kept=(*parts[-1].kept, item))
+        return parts
+
+    def _on_inherited(self, event: Received[BrokerId, Inherited]) -> list[Out]:
+        return [
+            *self._handover.answered(event.source, event.message.number, self._now),
+            *self._may_leave(),
+        ]
+
+    def _on_bequest(self, event: Received[BrokerId, Bequest]) -> list[Out]:
+        """Retain what a leaving broker has retained, unless this one leaves itself: then the operator names another."""
+        source, message = event.source, event.message
+        if self._handover.trustee is not None:
+            return []
+        out: list[Out] = []
+        for publisher, last, age in message.forgotten:
+            if last > self.accepted(publisher):
+                gone = self.rounds.gone[publisher] = last, self._now - age
+                out += [Write(ACCEPTED, (publisher,), gone)] if self._stable else []
+            if self._taken_over.pop(publisher, None) is not None and self._stable:
+                out.append(Write(TAKEN_OVER, (publisher,), None))
+        for publisher, age, batch in message.kept:
+            self.rounds.high_water.saw(batch)
+            out += self._back_here(publisher, batch)
+            if self._stable:
+                batch = batch.take(np.flatnonzero(batch.sequence > self._accepted.get(publisher, 0)))
+            if len(batch):
+                out += self._retain(self._now - age, publisher, batch)
+        return [*out, Send(source, Inherited(message.number))]
 
     # Whether events have reached every broker.
 
@@ -397,6 +483,8 @@ class Replay(Restorable):
         self.rounds.expire(event.now)
         self.deduplicator.expire(event.now)
         out = [*self._tidied(TIDY_ROWS), *self._ask()]
+        if self._handover.trustee is not None:
+            out += self._handover.due(event.now)
         if self._awaited and (self._remind_at is None or event.now >= self._remind_at):
             if self._remind_at is not None:  # at first, others have yet to learn of this broker
                 out.append(Inward(RoundWanted(repeated=True)))
@@ -405,7 +493,9 @@ class Replay(Restorable):
 
     def rests_until(self) -> float:
         """Return when the oldest retained batch expires; 0 while links are awaited or arrivals are tracked."""
-        return 0.0 if self._awaited or self._arrived is not None else self.rounds.expires_at
+        if self._awaited or self._arrived is not None:
+            return 0.0
+        return min(self.rounds.expires_at, self._handover.repeat_at)
 
     # Rounds.
 
@@ -524,7 +614,11 @@ class Replay(Restorable):
 
     def describe(self) -> Mapping[str, int]:
         """Return the counters of this layer."""
-        return {"events_forgotten": self.rounds.forgotten, "losses_told": self.losses_told}
+        return {
+            "events_forgotten": self.rounds.forgotten,
+            "losses_told": self.losses_told,
+            "parts_to_hand_over": len(self._handover),
+        }
 
     def check(self) -> None:
         """Assert that every retained batch was accepted."""

@@ -135,6 +135,37 @@ def whoever_asks_for_a_broker_that_has_left_comes_elsewhere(net: rv.Network) -> 
         spares.close()
 
 
+def test_what_only_a_leaving_broker_has_goes_to_its_trustee(ray_started: None) -> None:
+    """The publisher's broker has forgotten all but two events. Reference: decision 0185."""
+    recovery = Recovery.for_tests(retention_events_max=2)
+    with rv.Network.launch(rv.ClusterTree(2, 2), recovery=recovery) as net:
+        net.await_convergence(PATIENCE_SECONDS)
+        here, away = (net.subscriber(name, broker=3, durable=True) for name in ("here", "away"))
+        for subscriber in (here, away):
+            subscriber.subscribe("n > 0")
+        net.release(away)
+        carol = net.publisher("carol", broker=3, durable=True)
+        carol.publish({"n": 1})
+        net.release(carol)
+        bob = net.publisher("bob", broker=0)
+        for n in range(2, 12):
+            bob.publish({"n": n})
+        bob.flush()
+        net.remove_broker(3, PATIENCE_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
+        back = net.subscriber("away", durable=True)
+        assert here.broker == back.broker == 2
+        for subscriber in (here, back):
+            got: list[int] = []
+            for note in subscriber.notifications(PATIENCE_SECONDS):
+                got.append(note.event["n"])
+                if len(got) == 11:
+                    break
+            assert sorted(got) == list(range(1, 12)) and not subscriber.losses
+            subscriber.acknowledge()
+        assert net.publisher("carol", durable=True).published == 1
+
+
 OPERATOR = """
     import sys
     import ray

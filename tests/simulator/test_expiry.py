@@ -1,7 +1,7 @@
 """Events with a time to live, in virtual time: dropped when it has passed, counted, owed to nobody; in every scheme."""
 
 import pytest
-from draws import of_each_kind, seeds
+from draws import of_each_kind, seeds, slow
 from rayvous.faults.checker.expiry import late_notifications
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.plans.expiry_cases import with_ttls
@@ -66,7 +66,7 @@ def chaos(seed, **options):
     return run_case(case, keep_trace=True)
 
 
-@pytest.mark.parametrize("seed", seeds(20, quick=2))
+@pytest.mark.parametrize("seed", [*seeds(20, quick=2), slow(27)])
 def test_chaos_with_everything_on_hands_nothing_over_late(seed):
     report = chaos(seed)
     assert report.holds, (report.problems, report.verdict)

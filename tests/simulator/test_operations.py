@@ -4,7 +4,7 @@ Reference: promises 1, 2, 3, 5 and 6; paper 1, 4.2; docs/operations.md.
 """
 
 import pytest
-from draws import slow, thorough
+from draws import of_each_kind, slow, thorough
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -12,8 +12,11 @@ from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import ClusterBeat, JoinAnswer, Probe, Recovery, YieldRoot
 from rayvous.protocol.scenarios.scenario import LinkModel
+from rayvous.recovery.durability.durable_clients import DurableClients
 from rayvous.recovery.membership.tree import HealingBroker
+from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
+from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey
@@ -308,3 +311,50 @@ def test_with_stores_too_whoever_is_still_at_a_broker_that_left_is_waited_for() 
     """Regression: the survey failed for a subscriber whose broker had left for good."""
     report = run_chaos(60, stable=True, operations=True, brokers_max=12)
     assert report.holds, report.problems
+
+
+@pytest.mark.parametrize("scheme", of_each_kind(SCHEMES))
+def test_what_a_dead_publisher_has_left_at_a_broker_that_leaves_is_sent_again_by_its_trustee(scheme):
+    """Its subscriber's broker dies after that, and only what is retained can reach the subscriber elsewhere."""
+    net = Simulation(ClusterTree(3, 2), scheme, recovery=Recovery.for_simulator(), store=in_memory)
+    net.run_until_installed("s", net.subscribe("s", 0, "n > 0", durable=True))
+    net.publish("p", 5, [{"n": 1}, {"n": 2}])
+    net.advance(0.3)  # it has come, and is not acknowledged
+    assert net.stop("s") and net.stop("p")
+    operations = SimulatedOperations(net)
+    assert operations.remove_broker(5)
+    net.advance(20.0)
+    assert operations.left == {5}
+    net.crash(0)
+    assert net.start("s") and net.start("p"), "the trustee knows what its publisher's broker had accepted"
+    net.publish("p", 5, [{"n": 3}])
+    net.advance(30.0)
+    assert net.notifications("s") == [("p", 1), ("p", 2), ("p", 3)]
+    assert not net.account.losses.get("s")
+
+
+@pytest.mark.parametrize("alive", [True, slow(False)])
+@pytest.mark.parametrize("scheme", of_each_kind(SCHEMES))
+def test_what_a_durable_subscriber_has_not_acknowledged_goes_along_when_its_broker_leaves(scheme, alive):
+    """Whether it is connected or not; the publishers' brokers have forgotten it long ago."""
+    recovery = Recovery.for_simulator(retention_seconds=30.0)
+    net = Simulation(ClusterTree(3, 2), scheme, recovery=recovery, store=in_memory)
+    net.run_until_installed("s", net.subscribe("s", 4, "n > 0", durable=True))
+    net.clients.acknowledge = lambda session: None  # it is slow
+    net.publish("p", 1, [{"n": 1}, {"n": 2}])
+    net.advance(3.0)
+    assert alive or net.stop("s")
+    net.advance(60.0)
+    operations = SimulatedOperations(net)
+    assert operations.remove_broker(4)
+    net.publish("p", 1, [{"n": 3}])
+    net.advance(30.0)
+    assert operations.left == {4} and net.broker(5).layer(DurableClients).entries["s"].outstanding == 3
+    net.publish("p", 1, [{"n": 4}])
+    assert alive or net.start("s")
+    net.advance(20.0)
+    assert net.sessions["s"].home.id == 5
+    assert net.stop("s") and net.start("s"), "the next process gets what nobody has acknowledged"
+    net.advance(20.0)
+    assert sorted(set(net.notifications("s"))) == [("p", number) for number in range(1, 5)]
+    assert not net.account.losses.get("s")

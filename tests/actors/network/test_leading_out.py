@@ -27,9 +27,11 @@ class Net:
         self.dead: set[Any] = set()
         self.features = Features(Recovery.for_tests())
         self.directory = SimpleNamespace(scheme="hybrid", hosts={})
-        self.rendezvous = self._actor(Rendezvous, retire=[None], clients_at=[0], forget=[None])
+        self.rendezvous = self._actor(
+            Rendezvous, retire=[None], clients_at=[0], forget=[None], trustee_of=[2], handed_over=[None]
+        )
         self.host = self._actor(
-            BrokerHost, **{"dismiss": [None], "attached": [0], "detach_all": [None]} | answers
+            BrokerHost, **{"dismiss": [None], "attached": [0], "detach_all": [None], "holds": [0]} | answers
         )
         self.directory.hosts.update({2: self.host, 3: self.host, 4: self.host})
         self.ray = Ray(monkeypatch, operations)
@@ -132,3 +134,17 @@ def test_who_has_not_left_and_is_in_no_survey_is_not_removed(
     with pytest.raises(InputError, match="no broker 9 is alive"):
         net.remove(broker=9)
     assert "forget" not in net.done
+
+
+def test_it_waits_for_its_trustee_to_take_over_its_durable_subscribers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are told of it before any other client goes, and once for each try. Reference: decision 0185."""
+    net = Net(monkeypatch, holds=[AWAY, 2, 1, 0], receive=["node"], left=[True], end_broker=[1])
+    net.remove()
+    told = [what for what in net.done if what in ("handed_over", "dismiss", "forget", "receive")]
+    assert told == ["receive", "handed_over", "dismiss", "dismiss", "receive", "forget"]
+    net = Net(monkeypatch, holds=[2], receive=["node"])
+    with pytest.raises(BrokerUnavailable, match="broker 2 to take over its durable subscribers"):
+        net.remove(60.0)
+    assert net.done.count("receive") > 1 and "dismiss" not in net.done and "forget" not in net.done

@@ -90,3 +90,15 @@ def test_whom_no_broker_holds_is_listed_with_when_he_was_seen_if_he_has_subscrip
     seen = {name: names.subscriber(name)["seen"] for name in ("alice", "bob", "carol")}
     assert names.seen(["alice", "bob"], ["bob"]) == {"bob": seen["bob"], "carol": seen["carol"]}
     assert names.seen([], ["nobody"]) == seen
+
+
+def test_a_trustee_knows_what_a_broker_that_has_left_had_accepted() -> None:
+    names = LastingNames(Shelf())
+    for name, homes in (("a", [3]), ("b", [4, 3]), ("c", [3, 5]), ("d", [4])):
+        for home in homes:
+            names.home(name, home, False)
+    names.inherit(3, 5)
+    assert [names.publisher(name)[0] for name in "abcd"] == [[5], [4, 5], [5], [4]]
+    assert names.come("alice", 3, "ticket")["broker"] == 3
+    names.inherit_subscribers(3, 5)
+    assert names.subscriber("alice")["broker"] == 5 and names.subscriber("alice")["life"] == 1

@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 from draws import seeds
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
+from rayvous.protocol.effects import (
+    Confirm,
+    Deliver,
+    Inform,
+    Propose,
+    Received,
+    Send,
+    TellLost,
+    Ticked,
+    Write,
+)
 from rayvous.protocol.expiry import with_ttl
 from rayvous.protocol.layers import CameBack, Held, Inward, Released, Restored
+from rayvous.protocol.messages.handover import HandOver, SubscriberBequest, SubscriberInherited
 from rayvous.protocol.messages.pubsub import (
     Answers,
     Cancel,
@@ -20,7 +31,7 @@ from rayvous.protocol.messages.pubsub import (
     Resume,
     Undeliverable,
 )
-from rayvous.protocol.messages.recovery import Holds, LetGo, Recovery
+from rayvous.protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
 from rayvous.recovery.durability.durable_clients import Backlogs, DurableClients
 from rayvous.recovery.durability.durable_cursor import DurableCursor
 from rayvous.recovery.durability.stores import MemoryStore
@@ -295,3 +306,75 @@ def test_events_expire_on_the_wall_clock_although_the_network_stood_still():
     assert alone.layer.describe()["durable_events"] == 1
     alone.take(Ticked(105.0, behind=1_000.0))
     assert alone.layer.describe()["durable_events"] == 0 and alone.layer.past_ttl == 1
+
+
+# A broker that leaves, and its trustee.
+
+
+def given(out):
+    """Return what an effect of these sends to another broker than the rendezvous point."""
+    (send,) = [each for each in out if isinstance(each, Send) and each.to != RENDEZVOUS]
+    return send.message
+
+
+def test_a_trustee_holds_what_the_leaver_held_and_so_does_its_store():
+    leaver, trustee = Alone(MemoryStore()), Alone(MemoryStore())
+    for machine, now in ((leaver, 100.0), (trustee, 7.0)):
+        machine.take(Ticked(now))
+    for name, life in (("alice", 1), ("bob", 3)):
+        leaver.take(Received(name, Resume({"q": 4}, incarnation=life)))
+        leaver.take(Received(name, Register(2, WANTS, 7)))
+        leaver.leave(Confirm(name, 2, begins={"p": 1}))
+    for sequence in (2, 3, 5):
+        leaver.deliver("p", sequence, "alice", "bob")
+    leaver.take(Received("bob", Consumed({"p": 2}, 3)))
+    leaver.leave(TellLost("bob", (Lost("r", 1, 9),)))
+    leaver.take(Ticked(104.0))
+    before = leaver.held()
+    out, moved = leaver.take(Received(RENDEZVOUS, HandOver(2))), {}
+    for name in ("alice", "bob"):
+        taken = trustee.take(Received(1, given(out)))
+        inward = [each.event for each in taken if isinstance(each, Inward)]
+        assert [each.source for each in inward] == [name] * 2 and inward[0].message.marks["p"] == 5
+        assert inward[0].message.begins == {2: {"p": 1}} and inward[1].message == Register(
+            2, WANTS, 7, admitted=True
+        )
+        assert Held(name, inward[1].message) in taken
+        assert trustee.layer.entries[name].waited(7.0) == 4.0
+        moved[name] = given(out)
+        out = leaver.take(Received(2, given(taken)))
+        assert out[:3] == [Released(name, Detach()), Inward(Received(name, Detach())), Propose(name, 2)]
+        assert not [each for each in trustee.take(Received(1, moved[name])) if isinstance(each, Inward)], (
+            "again"
+        )
+    assert leaver.held() == {} == Alone(leaver.store).held()
+
+    def plain(held):
+        return {
+            name: (*each[:5], {number: marks for number, (_, marks) in each[5].items()}, each[6])
+            for name, each in held.items()
+        }
+
+    assert plain(trustee.held()) == plain(Alone(trustee.store).held()) == plain(before)
+    back = trustee.take(Received("bob", Resume({"q": 4, "p": 2}, incarnation=4, numbers=(2,))))
+    assert [each.batch.identity(row) for each in back if isinstance(each, Deliver) for row in each.rows] == [
+        ("p", 3), ("p", 5),
+    ]  # fmt: skip
+
+
+def test_who_comes_again_while_it_is_handed_over_is_handed_over_again():
+    leaver, trustee = Alone(MemoryStore()), Alone(MemoryStore())
+    leaver.take(Received("alice", Resume({}, incarnation=1)))
+    first = given(leaver.take(Received(RENDEZVOUS, HandOver(2))))
+    assert leaver.take(Received(RENDEZVOUS, HandOver(2))) == [], "it is being done"
+    leaver.take(Received("alice", Resume({}, incarnation=2)))
+    leaver.deliver("p", 1, "alice")
+    (answer,) = [given(trustee.take(Received(1, first)))]
+    second = given(leaver.take(Received(2, answer)))
+    assert isinstance(second, SubscriberBequest) and (second.incarnation, len(second.notes)) == (2, 1)
+    leaver.take(Ticked(1.0))
+    assert any(each == Send(2, second) for each in leaver.take(Ticked(9.0))), "its answer is long in coming"
+    assert given(trustee.take(Received(1, second))) == SubscriberInherited(second.number)
+    assert trustee.held()["alice"][0] == 2 and trustee.held()["alice"][-1] == [("p", 1)]
+    assert Propose("alice", 2) in leaver.take(Received(2, SubscriberInherited(second.number)))
+    assert leaver.take(Received(3, second)) == [], "who leaves inherits nothing"

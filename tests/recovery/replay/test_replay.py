@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, TellLost, Ticked, Write
+from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.layers import (
     Delivered,
@@ -17,6 +17,7 @@ from rayvous.protocol.layers import (
     RoundWanted,
     Tell,
 )
+from rayvous.protocol.messages.handover import Bequest, Inherited
 from rayvous.protocol.messages.pubsub import (
     Answer,
     Answers,
@@ -27,7 +28,7 @@ from rayvous.protocol.messages.pubsub import (
     Resume,
     TakenOver,
 )
-from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Recovery
 from rayvous.protocol.messages.rounds import Forgotten, Marker
 from rayvous.recovery.durability.identity import Identity
 from rayvous.recovery.durability.stores import MemoryStore
@@ -336,3 +337,63 @@ def test_a_broker_knows_the_numbers_that_it_has_stored():
     machine.take(Ticked(0.0))
     machine.publish("p", 1, 3)
     assert Alone(store).subscribe("s") == {"p": 3}
+
+
+# A broker that leaves, and its trustee.
+
+
+def handed_over(leaver, trustee, out):
+    """Pass what a leaver hands over to its trustee until it leaves; return how many parts that took."""
+    parts = 0
+    while (sent := [each for each in out if isinstance(each, Send)]) and isinstance(sent[0].message, Bequest):
+        parts += 1
+        (answer,) = [each for each in trustee.take(Received(1, sent[0].message)) if isinstance(each, Send)]
+        out = leaver.take(Received(2, answer.message))
+    assert out == [Inward(Received(RENDEZVOUS, LeaveNetwork(2)))], "it may leave now, and not before"
+    return parts
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_trustee_sends_again_what_the_leaver_would_have_sent(seed, stable):
+    """Also what it had retained itself of a publisher that went to the leaver then, and all from its store."""
+    dice = random.Random(f"trustees/{seed}")
+    leaver, trustee = (Alone(MemoryStore() if stable else None, retention_events_max=200) for _ in range(2))
+    clock = Ticked(dice.random())
+    for machine in (leaver, trustee):
+        machine.take(clock)
+    trustee.publish("b", 1, 5)
+    trustee.take(Received("b", TakenOver(3, 5)))
+    leaver.publish("b", 3, 3, retransmitted=True)
+    gone = dice.randint(0, 150)
+    for publisher, first, count in (("a", 1, gone), ("a", 1 + gone, 60), ("b", 6, 100), ("c", 1, 9)):
+        if count:
+            leaver.publish(publisher, first, count)
+    leaver.take(Received("c", TakenOver(1, 9)))
+    parts = handed_over(leaver, trustee, leaver.take(Received(RENDEZVOUS, LeaveNetwork(2))))
+    assert parts == 2, "what was forgotten is named in a part of its own, the first"
+    assert "b" not in trustee.rounds.gone, "what the trustee retains itself is not lost"
+    again = Alone(trustee.store, retention_events_max=200) if stable else trustee
+    for publisher in "ab":
+        assert again.layer.accepted(publisher) == leaver.layer.accepted(publisher)
+    assert again.layer.accepted("c") == 0, "that publisher has taken its events along"
+    assert again.rounds.gone.get("a", (0,))[0] == leaver.rounds.gone.get("a", (0,))[0]
+    mine = dict.fromkeys(each for each in sent(leaver.round(1)) if each[0] != "c")
+    assert set(sent(again.round(1))) == set(mine) | {("b", number) for number in range(1, 6)}
+
+
+def test_a_part_is_repeated_and_another_trustee_gets_everything():
+    leaver, first, second = Alone(), Alone(), Alone()
+    leaver.publish("a", 1, 3)
+    order = Received(RENDEZVOUS, LeaveNetwork(3))
+    (part,) = leaver.take(order)
+    assert part.to == 3 and first.take(Received(1, part.message)) == [Send(1, Inherited(part.message.number))]
+    assert leaver.take(order) == [] == leaver.take(Received(4, Inherited(part.message.number)))
+    leaver.take(Ticked(0.0))
+    again = leaver.take(Ticked(leaver.layer.rests_until()))
+    assert part in again, "the answer was lost"
+    assert handed_over(leaver, second, leaver.take(Received(RENDEZVOUS, LeaveNetwork(2)))) == 1
+    assert leaver.take(Received(RENDEZVOUS, LeaveNetwork(2))) == [
+        Inward(Received(RENDEZVOUS, LeaveNetwork(2)))
+    ]
+    assert leaver.take(Received(1, part.message)) == [], "who leaves inherits nothing"
