@@ -178,7 +178,7 @@ def test_a_case_has_groups_where_subscribers_are_durable_and_nothing_is_damaged(
 
 @pytest.mark.slow
 def test_a_run_of_chaos_is_not_sound_if_a_group_is_not(monkeypatch):
-    monkeypatch.setattr(GroupRecord, "violations", lambda record, most, expires: [f"given {most} times"])
+    monkeypatch.setattr(GroupRecord, "violations", lambda record, most, *given: [f"given {most} times"])
     case = draw_sim_case(4, stable=True, brokers_max=4)
     report = run_case(case)
     assert not report.holds
