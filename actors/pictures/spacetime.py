@@ -33,6 +33,7 @@ HEIGHT_PIXELS_MAX: Final = 9_000.0
 ARROWS_MAX: Final = 4_000
 DOTS_MAX: Final = 2_000
 TEXT_MAX: Final = 400
+TIME_MAX: Final = 11
 FINE_SECONDS: Final = 2.0
 """In a shorter time moments are written to a tenth of a millisecond."""
 
@@ -223,6 +224,12 @@ def _times(arrow: Arrow) -> list[float]:
     return [arrow.sent_at] if arrow.arrives_at is None else [arrow.sent_at, arrow.arrives_at]
 
 
+def _cut(seconds: float, digits: int) -> str:
+    """Return a time as it fits beside the lanes: of one since 1970 the digits that differ."""
+    words = f"{seconds:.{digits}f} s"
+    return words if len(words) <= TIME_MAX else f"…{words[1 - TIME_MAX :]}"
+
+
 def draw(diagram: Diagram) -> Drawing:
     """Draw a diagram."""
     diagram = diagram.bounded()
@@ -238,7 +245,7 @@ def draw(diagram: Diagram) -> Drawing:
         *(dot_of(dot, middles, scale, width) for dot in diagram.dots),
     ]
     axis = [
-        f'<text class="time" x="{AXIS_PIXELS - 10}" y="{place + 4:.1f}" text-anchor="end">{time:.{digits}f} s</text>'
+        f'<text class="time" x="{AXIS_PIXELS - 10}" y="{place + 4:.1f}" text-anchor="end">{_cut(time, digits)}</text>'
         for time, place in scale.labels()
     ]
     return Drawing("".join(head_of(diagram.lanes)), "".join(axis), "".join(body), width, height)

@@ -67,6 +67,13 @@ def test_what_has_no_lane_and_what_is_too_much_is_counted(monkeypatch):
     assert bounded.left_out == ("1 messages", "2 happenings", "1 messages of processes without a lane")
 
 
+def test_a_time_since_1970_is_cut_to_what_fits_beside_the_lanes():
+    at = 1_795_828_448.5053
+    drawn = draw(Diagram("late", LANES, (Arrow(at, "b1", "b2", at + 0.01, "the event", "sent", "path"),)))
+    assert ">…448.5053 s<" in drawn.axis and "1795828448" not in drawn.axis
+    assert ">1.1000 s<" in draw(Diagram("", LANES, (Arrow(1.1, "b1", "b2", 1.2, "e", "sent", "path"),))).axis
+
+
 def test_an_empty_diagram_is_drawn():
     ElementTree.fromstring(svg_of(Diagram("nothing", ())))
     assert draw(Diagram("nothing", LANES)).width == 3 * spacetime.LANE_PIXELS
