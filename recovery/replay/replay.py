@@ -353,20 +353,19 @@ class Replay(Restorable):
             if publisher not in self._taken_over
         ]
         size = step = RETRANSMISSION_EVENTS_MAX
-        parts = [
-            Bequest(0, forgotten=tuple(forgotten[first : first + step]))
-            for first in range(0, len(forgotten), step)
-        ]
+        parts: list[list[tuple[ClientId, float, EventBatch]]] = []
         for kept in self.rounds.kept():
             if kept.publisher in self._taken_over:
                 continue
             if size + len(kept.batch) > RETRANSMISSION_EVENTS_MAX:
-                parts.append(Bequest(0))
+                parts.append([])
                 size = 0
             size += len(kept.batch)
-            item = kept.publisher, self._now - kept.at, kept.batch
-            parts[-1] = replace(parts[-1], kept=(*parts[-1].kept, item))
-        return parts
+            parts[-1].append((kept.publisher, self._now - kept.at, kept.batch))
+        return [
+            *(Bequest(0, (), tuple(forgotten[at : at + step])) for at in range(0, len(forgotten), step)),
+            *(Bequest(0, tuple(part)) for part in parts),
+        ]
 
     def _on_inherited(self, event: Received[BrokerId, Inherited]) -> list[Out]:
         return [
