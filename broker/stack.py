@@ -31,6 +31,7 @@ from ..recovery.membership.tree import HealingBroker
 from ..recovery.membership.views import HealingViews
 from ..recovery.replay.ages import Ages
 from ..recovery.replay.flushing import Flushing
+from ..recovery.replay.history import History
 from ..recovery.replay.replay import Replay
 from ..recovery.replay.rounds import Rounds
 from ..routing.schemes.claims import Membership
@@ -242,6 +243,11 @@ def _durable(asked: Asked, stack: Stack) -> DurableClients:
     return DurableClients(asked.times, asked.store, stack.identity.alive_at)
 
 
+def _history(asked: Asked, stack: Stack) -> History:
+    times = asked.times
+    return History(times.history_seconds, times.history_bytes_max, asked.store, stack.identity.alive_at)
+
+
 def _replay(asked: Asked, stack: Stack) -> Replay:
     since, rounds, confirms = stack.identity, stack.identity.rounds, asked.in_views
     return Replay(asked.here, asked.times, rounds, asked.store, since.alive_at, confirms=confirms)
@@ -272,6 +278,7 @@ LAYERS: Final[tuple[Row[object], ...]] = (
     Row(Flushing, lambda asked: asked.heals, lambda asked, stack: Flushing(asked.here, asked.times)),
     Row(DurableClients, lambda asked: asked.heals, _durable),
     Row(OfScheme, lambda asked: False, lambda asked, stack: OfScheme()),
+    Row(History, lambda asked: asked.features.keeps_history, _history),
     Row(Replay, lambda asked: asked.heals, _replay),
     Row(HealingBroker, lambda asked: asked.heals and not asked.in_views, _membership),
     Row(HealingViews, lambda asked: asked.in_views, _membership),

@@ -90,6 +90,11 @@ class Features:
         return self.compare_seconds is not None
 
     @property
+    def keeps_history(self) -> bool:
+        """Whether brokers retain what was published at them, for subscribers that begin in the past."""
+        return self.stores and self.heals and self.times.history_seconds > 0
+
+    @property
     def outlives_processes(self) -> bool:
         """Whether something outlives the process in which it was: a process that ends is followed by another."""
         return self.heals or self.stores

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ..checks import one_of, positive_fields, whole_number
+from ..checks import one_of, positive_fields, seconds, whole_number
 from ..errors import InputError
 from ..ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
 from .comparing import Compare
@@ -431,6 +431,9 @@ class Recovery:
     durable_events_max, durable_bytes_max, durable_seconds
         Limits on what a broker retains for each durable subscriber until it is acknowledged; and how long it
         retains a subscriber that stays disconnected.
+    history_seconds, history_bytes_max
+        With stores: for how long, and how much of, what was published at it a broker retains for durable subscribers
+        that begin in the past; 0 seconds, as is usual, for no such history.
     dead_letters_max
         How many undelivered events a broker retains for inspection.
     compare_heartbeats
@@ -456,6 +459,8 @@ class Recovery:
     durable_bytes_max: int = 64 * 2**20
     durable_seconds: float = 86_400.0
     dead_letters_max: int = 1_000
+    history_seconds: float = 0.0
+    history_bytes_max: int = 64 * 2**20
     node_cluster_max: int | None = None
     compare_heartbeats: float | None = None
 
@@ -479,7 +484,9 @@ class Recovery:
         """
         one_of("recovery detector", self.detector, ("adaptive", "fixed"))
         may_be_none = ("load_max", "compare_heartbeats")
-        positive_fields(self, "recovery", skip=("detector", "node_cluster_max"), none=may_be_none)
+        may_be_nothing = ("detector", "node_cluster_max", "history_seconds")
+        positive_fields(self, "recovery", skip=may_be_nothing, none=may_be_none)
+        seconds("recovery history_seconds", self.history_seconds)
         if self.node_cluster_max is not None:
             whole_number("recovery node_cluster_max", self.node_cluster_max, 1)
         if self.suspect_after_seconds < 2 * self.heartbeat_seconds:

@@ -169,6 +169,11 @@ def test_layers_are_put_down_and_made_again_as_one() -> None:
             {"recovery": Recovery(), "store": MemoryStore, "admission": AdmissionConfig()},
             ["Shaping", "Admitting", *HEALS],
         ),
+        (
+            {"recovery": Recovery(history_seconds=600.0), "store": MemoryStore},
+            [*HEALS[:3], "History", *HEALS[3:]],
+        ),
+        ({"recovery": Recovery(history_seconds=600.0)}, HEALS),
     ],
 )
 def test_a_feature_is_a_layer_that_is_there_or_not(options: dict[str, Any], layers: list[str]) -> None:

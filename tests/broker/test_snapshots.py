@@ -20,6 +20,7 @@ from rayvous.protocol import snapshots
 from rayvous.protocol.messages.recovery import ClusterView, Recovery
 from rayvous.protocol.snapshots import Part, restore_state, state_of
 from rayvous.recovery.durability.codec import decode, encode
+from rayvous.recovery.durability.stores import MemoryStore
 from rayvous.recovery.membership.detector import Detector
 from rayvous.recovery.membership.join import Phase
 from rayvous.recovery.membership.tree import HealingBroker
@@ -36,8 +37,8 @@ EVERY = 80
 
 
 def new_twin(broker: Any, made_with: tuple[Any, ...], more: dict[str, Any]) -> Any:
-    """Return a broker with the same arguments, but no store, restored from this one's snapshot."""
-    twin = Broker(*made_with, **more | {"store": None})
+    """Return a broker with the same arguments, but an empty store, restored from this one's snapshot."""
+    twin = Broker(*made_with, **more | {"store": MemoryStore() if more.get("store") else None})
     plain = broker.pipeline.snapshot()
     twin.pipeline.restore(decode(encode(plain)))
     assert same(whole(twin), whole(broker)), "something is lacking in the snapshot"
