@@ -10,6 +10,9 @@ Rules
   because it may need events again that it was given and has not acknowledged.
 * It also retains where each subscription begins, as the broker that confirmed it first has said: per publisher, the
   last sequence that it is not owed. Wherever it goes, the subscription begins there.
+* A subscriber that begins in the past, or is rewound, has a *past*, up to a number of each publisher. It is read from
+  the histories of brokers (`past`), before anything later is handed on, and acknowledged apart from the position, which
+  no broker needs to know. When the past of a publisher is acknowledged, the position is behind it.
 * A subscription is in force from when a broker has first confirmed it, or has said that local publishers
   satisfy it. A subscription that is in force goes along to another broker. One that is not is requested there
   anew, by whoever waits for it (`request`). A subscription that was admitted says so, and is not judged again.
@@ -26,7 +29,7 @@ from dataclasses import replace
 from typing import NotRequired, TypedDict
 
 from ..protocol.batch import EventBatch, Rows
-from ..protocol.ids import ClientId
+from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import GuaranteeStatus, Judgement, Refusal
 from ..protocol.messages.pubsub import (
     Answers,
@@ -55,6 +58,21 @@ class SubscriberRecord(TypedDict):
     local_first: NotRequired[list[int]]
     begun: NotRequired[dict[int, float]]
     begins: NotRequired[dict[int, Mapping[ClientId, int]]]
+    past: NotRequired[Past]
+
+
+class Past(TypedDict):
+    """What a subscriber that begins in the past has not acknowledged of it; the present is in its position.
+
+    `numbers` are the subscriptions that it is of, and nothing is wanted that was published before `since`. `todo` has,
+    by publisher, the number up to which it is acknowledged, and its last number; `awaits` the brokers that have not
+    said yet what they had when the subscriptions were in force.
+    """
+
+    numbers: list[int]
+    since: float
+    todo: dict[ClientId, tuple[int, int]]
+    awaits: list[BrokerId]
 
 
 class SubscriberMachine:
@@ -73,6 +91,8 @@ class SubscriberMachine:
         Per publisher, the last sequence that the subscriber was given.
     position
         Per publisher, the last sequence that the subscriber has acknowledged.
+    past
+        What it has not acknowledged of its past; None if it has begun in the present.
     losses
         The losses that were reported to it.
     unconfirmed
@@ -92,6 +112,7 @@ class SubscriberMachine:
         "_begun",
         "_local_first",
         "_max_delays",
+        "_past_given",
         "_priorities",
         "_since",
         "_subscriptions",
@@ -103,6 +124,7 @@ class SubscriberMachine:
         "last_number",
         "losses",
         "marks",
+        "past",
         "position",
         "unconfirmed",
     )
@@ -119,6 +141,8 @@ class SubscriberMachine:
         self.incarnation = 0
         self.marks: dict[ClientId, int] = {}
         self.position: dict[ClientId, int] = {}
+        self.past: Past | None = None
+        self._past_given: dict[ClientId, int] = {}  # the last event of each publisher that was found
         self.losses: list[Lost] = []
         self.unconfirmed: set[int] = set()
         self._since: float | None = None
@@ -264,12 +288,122 @@ class SubscriberMachine:
 
     def acknowledge(self, marks: Mapping[ClientId, int] | None = None) -> list[ClientMessage]:
         """Advance the position to `marks`, or to everything given if None; return the messages for the broker."""
-        given = self.marks if marks is None else marks
+        given = self._acknowledge_past(self.marks if marks is None else marks)
         news = {name: mark for name, mark in given.items() if mark > self.position.get(name, 0)}
         if not news:
             return []
         self.position |= news
         return [Consumed(news, self.incarnation)]
+
+    # The past.
+
+    def begin_past(
+        self,
+        numbers: Iterable[int],
+        since: float,
+        begins: Mapping[ClientId, int],
+        last: Mapping[ClientId, int],
+        awaits: Iterable[BrokerId] = (),
+    ) -> list[ClientMessage]:
+        """Begin subscriptions that are in force in the past; return the messages for the broker.
+
+        Parameters
+        ----------
+        numbers
+            The subscriptions.
+        since, begins
+            Nothing is wanted that was published before, or has one of these numbers or a lower one.
+        last
+            The last number of each publisher that any broker knows, asked for since they are in force. So what has a
+            higher number arrives by itself.
+        awaits
+            The brokers that have not said so.
+        """
+        ends = dict(begins) | {name: max(to, begins.get(name, 0)) for name, to in last.items()}
+        for number in numbers:
+            for name, known in self._begins.get(number, {}).items():
+                ends[name] = max(known, ends.get(name, 0))
+        todo = {name: (begins.get(name, 0), to) for name, to in ends.items()}
+        self.past = Past(numbers=list(numbers), since=since, todo=todo, awaits=list(awaits))
+        self.marks |= {name: done for name, (done, _) in todo.items()}
+        return self.acknowledge({name: to for name, (done, to) in todo.items() if done == to})
+
+    def rewind(self, since: float, begins: Mapping[ClientId, int]) -> None:
+        """Go back to these numbers where they are lower than what is acknowledged; for the record of a subscriber."""
+        past = self.past or Past(numbers=[], since=since, todo={}, awaits=[])
+        todo = dict(past["todo"])
+        for name, number in begins.items():
+            known = [marks.get(name, 0) for marks in self._begins.values()]
+            mark = self.position.get(name, 0)
+            last = max([mark, *known])
+            if name in todo:
+                todo[name] = min(number, todo[name][0]), todo[name][1]
+            elif (
+                number < last
+            ):  # from `mark` on at the latest: what is behind it may still come, and would be too old
+                todo[name] = min(number, max(mark, min(known, default=0))), last
+        since = min(since, past["since"])
+        self.past = Past(numbers=list(self._subscriptions), since=since, todo=todo, awaits=past["awaits"])
+        self.marks = self.acknowledged
+
+    def past_answered(self, broker: BrokerId, last: Mapping[ClientId, int]) -> None:
+        """Note what a broker has, that was awaited: what it has accepted by now is past."""
+        if self.past is None or broker not in self.past["awaits"]:
+            return
+        todo = dict(self.past["todo"])
+        for name, number in last.items():
+            done, to = todo.get(name, (self.position.get(name, 0),) * 2)
+            if number > to:
+                todo[name] = done, number
+                self.marks.setdefault(name, done)
+        awaits = [each for each in self.past["awaits"] if each != broker]
+        self.past = Past(numbers=self.past["numbers"], since=self.past["since"], todo=todo, awaits=awaits)
+
+    def past_read(self, upto: Mapping[ClientId, int], batch: EventBatch | None = None) -> None:
+        """Note up to where the past is read, and what was found and is handed on."""
+        self.marks |= upto
+        if batch is not None:
+            for code, name in enumerate(batch.publishers):
+                numbers = batch.sequence[batch.publisher == code]
+                if len(numbers):
+                    self._past_given[name] = int(numbers[-1])
+
+    def acknowledge_past(self) -> list[ClientMessage]:
+        """Acknowledge what is read and had nothing that was wanted, or nothing that is not acknowledged."""
+        return self.acknowledge({} if self.past is None else dict.fromkeys(self.past["todo"], 0))
+
+    @property
+    def acknowledged(self) -> dict[ClientId, int]:
+        """Per publisher, the last number that it has acknowledged, in the past or in the present."""
+        done = {} if self.past is None else {name: done for name, (done, _) in self.past["todo"].items()}
+        return self.position | done
+
+    def past_filters(self) -> tuple[Filter, ...]:
+        """Return the filters of the past, of those subscriptions that were not cancelled."""
+        numbers = () if self.past is None else self.past["numbers"]
+        return tuple(self._subscriptions[number] for number in numbers if number in self._subscriptions)
+
+    def _acknowledge_past(self, marks: Mapping[ClientId, int]) -> Mapping[ClientId, int]:
+        """Note what is acknowledged of the past; return the marks that are for the position."""
+        if self.past is None or not self.past["todo"]:
+            return marks
+        todo, beyond = dict(self.past["todo"]), dict[ClientId, int]()
+        for name, mark in marks.items():
+            if name not in todo:
+                beyond[name] = mark
+                continue
+            done, to = todo[name]
+            if mark >= self._past_given.get(name, 0) or done >= self._past_given.get(name, 0):
+                mark = max(mark, min(self.marks.get(name, 0), to))  # nothing that was found is behind it
+            if mark >= to:
+                del todo[name]
+                self._past_given.pop(name, None)
+                beyond[name] = mark
+            else:
+                todo[name] = max(mark, done), to
+        past = self.past
+        self.past = Past(numbers=past["numbers"], since=past["since"], todo=todo, awaits=past["awaits"])
+        return beyond
 
     def has_had(self) -> HasHad | HasConsumed:
         """Return what the subscriber was given, or if durable what it has acknowledged, for the broker to compare."""
@@ -315,7 +449,7 @@ class SubscriberMachine:
     def record(self, without: Container[int] = ()) -> SubscriberRecord:
         """Return what must outlive the process of a durable subscriber: what is in force, except for some of it."""
         wanted = {number: item for number, item in self.in_force.items() if number not in without}
-        return {
+        record: SubscriberRecord = {
             "life": self.incarnation,
             "position": dict(self.position),
             "subscriptions": wanted,
@@ -325,6 +459,9 @@ class SubscriberMachine:
             "begun": {number: at for number, at in self._begun.items() if number in wanted},
             "begins": {number: dict(marks) for number, marks in self._begins.items() if number in wanted},
         }
+        if self.past is not None:
+            record["past"] = self.past
+        return record
 
     def restore(self, record: SubscriberRecord) -> None:
         """Restore what `record` returned."""
@@ -338,4 +475,5 @@ class SubscriberMachine:
         self._local_first = set(record.get("local_first", ()))
         self.admitted = set(self._subscriptions)  # a subscription is recorded when it is in force
         self.last_number = max(self._subscriptions, default=0)
-        self.marks = dict(self.position)
+        self.past = record.get("past")
+        self.marks = self.acknowledged

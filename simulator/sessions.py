@@ -18,16 +18,20 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Never, TypeAlias
 
+import numpy as np
+
+from ..clients.beginnings import Beginning, last_of
 from ..clients.link import ClientLinks
+from ..clients.past import PastReader
 from ..clients.places import Places
 from ..clients.publisher import PublisherMachine
 from ..clients.subscriber import SubscriberMachine
-from ..protocol.batch import EventBatch, batch_of
+from ..protocol.batch import EventBatch, Rows, batch_of
 from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, TellLost
 from ..protocol.errors import ClientError
 from ..protocol.expiry import living, timely
@@ -43,9 +47,10 @@ from ..protocol.messages.admission import (
     OverQuota,
     required,
 )
-from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
+from ..protocol.messages.pubsub import Answers, Detach, Events, Lost, Unanswered
 from ..protocol.queries import AcceptedOf, KeptOf, WaitingOf
 from ..protocol.traces.account import Account
+from ..recovery.replay.history import HistoryAt, Span
 from .groups import SimulatedGroup, Witness
 from .hosts import FromClient, Host
 
@@ -82,10 +87,16 @@ class ClientSession:
         Of a publisher: the brokers that may have accepted its last events.
     news
         What it was told about its subscriptions and advertisements, in order.
+    begins
+        Where in the past its subscriptions are to begin that are not all in force.
+    behind
+        Of a subscriber whose past is being read: what has arrived meanwhile.
     """
 
     __slots__ = (
         "alive",
+        "begins",
+        "behind",
         "connection",
         "first",
         "heard_at",
@@ -111,6 +122,8 @@ class ClientSession:
         self.first = home
         self.homes: list[Host] = [home]
         self.news: list[News] = []
+        self.begins: Beginning | None = None
+        self.behind: list[tuple[EventBatch, Rows]] | None = None
         self.connect(home)
 
     def connect(self, home: Host) -> None:
@@ -153,6 +166,10 @@ class Sessions:
         The durable subscribers that share their events among workers.
     account
         The record of what clients did and received.
+    removed
+        The brokers that are dead for good, for which nobody waits who reads the past.
+    apart
+        The records of subscribers that begin in the past, each of what it was told; these have no other record.
     places
         Which broker each client is at.
     effects
@@ -173,6 +190,8 @@ class Sessions:
         self.by_name: dict[ClientId, ClientSession] = {}
         self.groups: dict[ClientId, SimulatedGroup] = {}
         self.account = Account(network.features if keep else NONE)
+        self.apart: dict[ClientId, Account] = {}
+        self.removed: set[BrokerId] = set()
         self.moves = self.notified = self.refused = 0
         self.flushed: list[tuple[float, ClientId, int]] = []
         self.admitted: set[tuple[ClientId, int]] = set()
@@ -195,6 +214,10 @@ class Sessions:
         }
         self._tell_news = self._tells(self._informed, numbered=True)
         network.faults.mourners.append(self._died)
+
+    def account_of(self, client: ClientId) -> Account:
+        """Return the record of what a client did and received."""
+        return self.apart.get(client, self.account)
 
     # From clients to brokers.
 
@@ -365,19 +388,29 @@ class Sessions:
             passed = len(rows)
             rows = living(batch, rows, now)
             self._network.past_ttl += passed - len(rows)
-            new = machine.admit(batch, rows)
-            if self.keep:  # brokers should send no duplicates to a subscriber that is not durable
-                for row in (new if machine.durable else rows).tolist():
-                    self.account.notified(now, client, *batch.identity(row))
-            if (group := self.groups.get(client)) is not None:
-                group.come(batch, new)
-            elif machine.durable:
-                self._network.at(
-                    now + ACKNOWLEDGE_SECONDS, self._acknowledge_later, session, session.connection
-                )
+            if session.behind is not None:
+                session.behind.append((batch, rows))
+            else:
+                self._take(session, batch, rows, machine.admit(batch, rows))
+
+    def _take(self, session: ClientSession, batch: EventBatch, rows: Rows, new: Rows) -> None:
+        """Let a subscriber have what has come for it, of which some is new to it."""
+        client, now, machine = session.name, self._network.now, subscriber(session)
+        if self.keep:  # brokers should send no duplicates to a subscriber that is not durable
+            for row in (new if machine.durable else rows).tolist():
+                self.account_of(client).notified(now, client, *batch.identity(row))
+        if (group := self.groups.get(client)) is not None:
+            group.come(batch, new)
+        elif machine.durable:
+            self._network.at(now + ACKNOWLEDGE_SECONDS, self._acknowledge_later, session, session.connection)
 
     def _acknowledge_later(self, session: ClientSession, connection: int) -> None:
         if session.connection == connection:
+            self.acknowledge(session)
+
+    def _acknowledge_read(self, session: ClientSession, machine: SubscriberMachine) -> None:
+        """Acknowledge what was read of the past, at whatever broker: it does not come again after a move."""
+        if session.subscriber is machine:
             self.acknowledge(session)
 
     def share(self, session: ClientSession, key: str | None, dice: Random, witness: Witness) -> None:
@@ -404,10 +437,76 @@ class Sessions:
     def _confirmed(self, session: ClientSession, effect: Confirm) -> None:
         session.heard_at = self._network.now
         subscriber(session).confirmed(effect.subscription, effect.begins)
-        self.account.confirmed(self._network.now, session.name, effect.subscription)
+        self.account_of(session.name).confirmed(self._network.now, session.name, effect.subscription)
+        self._begin_past(session)
 
     def _reported(self, session: ClientSession, effect: TellLost) -> None:
-        self.account.told(self._network.now, session.name, subscriber(session).lost(effect.losses))
+        self._told(session, effect.losses)
+
+    def _told(self, session: ClientSession, losses: Iterable[Lost]) -> None:
+        new = subscriber(session).lost(losses)
+        self.account_of(session.name).told(self._network.now, session.name, new)
+
+    # The past, which a subscriber reads from the histories of all brokers; a call of Ray there.
+
+    def _begin_past(self, session: ClientSession) -> None:
+        """Let subscriptions begin in the past once all of them are in force."""
+        machine = subscriber(session)
+        if session.begins is None or not machine.subscriptions or machine.in_force != machine.subscriptions:
+            return
+        (marks, since), session.begins = session.begins, None
+        answers = self.histories()
+        last = last_of(answers.values())
+        awaits = self._with_histories() - answers.keys()
+        self.tell(session, machine.begin_past(machine.subscriptions, since, marks, last, sorted(awaits)))
+        self.read_past(session)
+
+    def _with_histories(self) -> set[BrokerId]:
+        """Return the brokers of the network, dead or alive."""
+        return {broker for broker, host in self._network.hosts.items() if not host.gone} - self.removed
+
+    def histories(self) -> dict[BrokerId, Mapping[ClientId, Span]]:
+        """Return what the brokers that answer have of the past."""
+        answers = {
+            host.id: host.machine.ask(HistoryAt())
+            for host in self._network.hosts.values()
+            if host.alive and not host.paused
+        }
+        return {broker: spans for broker, spans in answers.items() if spans is not None}
+
+    def read_past(self, session: ClientSession) -> None:
+        """Let a subscriber read its past, if it has one; what arrives meanwhile waits."""
+        machine = subscriber(session)
+        if machine.past is not None:
+            session.behind = []
+            reader = PastReader(machine, self._network.features.times, self._network.now)
+            self._read_on(session, machine, reader)
+
+    def _read_on(self, session: ClientSession, machine: SubscriberMachine, reader: PastReader) -> None:
+        network, seconds = self._network, 2 * self._network.links.client_seconds
+        if session.subscriber is not machine or not session.alive:
+            return
+        if reader.finished(network.now):
+            self.tell(session, machine.acknowledge_past())
+            behind, session.behind = session.behind or [], None
+            for batch, rows in behind:
+                self._take(session, batch, rows, machine.admit(batch, rows))
+            return
+        questions = reader.questions()
+        if not questions:
+            if lost := reader.known(self.histories(), self._with_histories(), network.now):
+                self._told(session, lost)
+            if not reader.questions():
+                seconds = network.features.times.heartbeat_seconds
+        for broker, question in questions:
+            host = network.hosts[broker]
+            page = host.machine.ask(question) if host.alive and not host.paused else None
+            found = reader.took(broker, question, page)
+            if found is not None:
+                rows = living(found, np.arange(len(found)), network.now)
+                self._take(session, found, rows, rows)
+                network.at(network.now + ACKNOWLEDGE_SECONDS, self._acknowledge_read, session, machine)
+        network.at(network.now + seconds, self._read_on, session, machine, reader)
 
     def _flushed(self, session: ClientSession, effect: Flushed) -> None:
         self.flushed.append((self._network.now, session.name, effect.number))
@@ -456,7 +555,8 @@ class Sessions:
                 self.admitted.add((session.name, news.number))
             if session.subscriber.judged(news):
                 self.refused += 1
-                self.account.cancelled(now, session.name, news.number)
+                self.account_of(session.name).cancelled(now, session.name, news.number)
+                self._begin_past(session)
         elif isinstance(news, Answers | Unanswered) and session.subscriber is not None:
             self._answered(session, session.subscriber, news)
 
@@ -468,7 +568,7 @@ class Sessions:
         if machine.answered(news) and (isinstance(news, Unanswered) or news.here):
             session.heard_at = self._network.now
             publishers = (answer.publisher for answer in known)
-            self.account.answered(self._network.now, session.name, news.number, publishers)
+            self.account_of(session.name).answered(self._network.now, session.name, news.number, publishers)
 
     # Moving to other brokers.
 

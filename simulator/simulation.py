@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Never
 
 from ..admission.meters import RateHistory
+from ..clients.beginnings import At, Beginning, asked_for, beginning_of, require_history
 from ..clients.publisher import PublisherMachine
 from ..clients.subscriber import SubscriberMachine
 from ..protocol import checks
@@ -34,6 +35,7 @@ from ..protocol.messages.admission import MICRO, News, WouldAdmit, delay_asked, 
 from ..protocol.messages.pubsub import Answers, Cancel, Detach, Register
 from ..protocol.queries import AcceptedOf, KeptOf, Owed
 from ..protocol.traces.account import Account
+from ..recovery.replay.history import HistoryAt
 from ..routing.language.questions import FilterLike, to_filter
 from ..routing.topologies.cluster_trees import Topology
 from .hosts import FromClient, Host
@@ -162,17 +164,11 @@ class Simulation(SimulatedNetwork):
         checks.whole_number("priority", priority)
         checks.flag("local_first", local_first)
         max_delay = delay_asked(self.features.admission, max_delay)
-        session = self.clients.attach(checks.text("client", client), broker)
-        if session.subscriber is None:
-            if session.publisher is not None and self.heals:
-                raise ClientError(f"{client!r} is a publisher")
-            session.subscriber = SubscriberMachine(durable=durable)
-            if durable:
-                self.account.durable(self.now, client)
-                self.clients.tell(session, session.subscriber.arrive(self.now, incarnation=1))
-        machine = session.subscriber
+        session = self._subscriber(client, broker, durable=durable)
+        machine = subscriber(session)
         number = number or machine.last_number + 1
-        self.account.subscribed(self.now, client, number, given if isinstance(given, str) else str(wanted))
+        text = given if isinstance(given, str) else str(wanted)
+        self.clients.account_of(client).subscribed(self.now, client, number, text)
         self.clients.tell(
             session,
             machine.subscribe(
@@ -180,6 +176,78 @@ class Simulation(SimulatedNetwork):
             ),
         )
         return number
+
+    def _subscriber(self, client: ClientId, broker: BrokerId, *, durable: bool) -> ClientSession:
+        session = self.clients.attach(checks.text("client", client), broker)
+        if session.subscriber is None:
+            if session.publisher is not None and self.heals:
+                raise ClientError(f"{client!r} is a publisher")
+            session.subscriber = SubscriberMachine(durable=durable)
+            if durable:
+                self.clients.account_of(client).durable(self.now, client)
+                self.clients.tell(session, session.subscriber.arrive(self.now, incarnation=1))
+        return session
+
+    # Durable subscribers that begin in the past.
+
+    def subscribe_at(self, client: ClientId, broker: BrokerId, selectors: Sequence[str], at: At) -> Beginning:
+        """Subscribe a new durable client, which begins in the past; return where.
+
+        It has a record of its own (`clients.apart`), as what it gets is older than it is.
+
+        Raises
+        ------
+        InputError
+            If it cannot begin there.
+        """
+        for each in checks.texts("selectors", selectors):
+            to_filter(each)
+        beginning = self.beginning(at)
+        self.clients.apart.setdefault(client, Account(self.features))
+        session = self._subscriber(client, broker, durable=True)
+        session.begins, session.behind = beginning, []
+        for selector in selectors:
+            self.subscribe(client, broker, selector)
+        return beginning
+
+    def rewind(self, client: ClientId, at: At) -> Beginning:
+        """Let a durable subscriber begin again in the past, in a new process; return where.
+
+        Raises
+        ------
+        InputError
+            If it cannot begin there.
+        ClientError
+            If it is not attached.
+        """
+        session, beginning = self._attached(client), self.beginning(at)
+        machine = SubscriberMachine(durable=True)
+        machine.restore(subscriber(session).record())
+        machine.rewind(beginning.since, beginning.marks)
+        session.subscriber = machine
+        session.connection += 1
+        self.clients.account_of(client).rolled_back(client, machine.acknowledged)
+        if session.alive:
+            session.alive = False
+            self.start(client)
+        return beginning
+
+    def beginning(self, at: At) -> Beginning:
+        """Return where a subscriber would begin.
+
+        Raises
+        ------
+        InputError
+            If it cannot begin there.
+        """
+        require_history(self.features)
+        asked = asked_for(at, self.now)
+        answers = [
+            host.machine.ask(HistoryAt(asked.moment))
+            for host in self.hosts.values()
+            if host.alive and not host.paused
+        ]
+        return beginning_of(asked, [answer for answer in answers if answer is not None])
 
     def set_local_first(self, client: ClientId, number: int, local_first: bool) -> None:
         """Make publishers at its own broker suffice for a subscription, or no longer; it keeps its number.
@@ -207,7 +275,7 @@ class Simulation(SimulatedNetwork):
         if checks.whole_number("number", number) > machine.last_number:
             self.clients.tell(session, [Cancel(number)])  # the broker replies that there is none
         elif messages := machine.cancel(number):
-            self.account.cancelled(self.now, client, number)
+            self.clients.account_of(client).cancelled(self.now, client, number)
             self.clients.tell(session, messages)
 
     def detach(self, client: ClientId) -> None:
@@ -222,7 +290,7 @@ class Simulation(SimulatedNetwork):
         if session.subscriber is not None:
             for number in session.subscriber.subscriptions:
                 session.subscriber.cancel(number)
-                self.account.cancelled(self.now, client, number)
+                self.clients.account_of(client).cancelled(self.now, client, number)
         self.clients.tell(session, [Detach()])
         session.left = True
         self.clients.places.leave(CLIENT, client)
@@ -394,13 +462,13 @@ class Simulation(SimulatedNetwork):
             for again in machine.request():  # not in force, so nobody but their user knows of them
                 assert isinstance(again, Register)
                 if forgets:
-                    self.account.cancelled(self.now, client, again.subscription)
+                    self.clients.account_of(client).cancelled(self.now, client, again.subscription)
                     continue
                 number, priority = again.subscription, again.priority
                 session.subscriber.subscribe(
                     number, again.filter, self.now, priority, local_first=again.local_first
                 )
-            self.account.rolled_back(client, machine.position)
+            self.clients.account_of(client).rolled_back(client, machine.acknowledged)
         else:
             self.account.died(self.now, client)
         return True
@@ -413,6 +481,7 @@ class Simulation(SimulatedNetwork):
         if session.publisher is not None:
             return self._start_publisher(session, session.publisher)
         session.alive = True
+        self.clients.read_past(session)
         if session.home.alive:
             self.clients.settle_at(session, session.home)
         else:
@@ -508,7 +577,7 @@ class Simulation(SimulatedNetwork):
         checks.text("client", client)
         return [
             ArrivedEvent(note.at_seconds, note.publisher, note.sequence)
-            for note in self.account.notifications()
+            for note in self.clients.account_of(client).notifications()
             if note.client == client
         ]
 

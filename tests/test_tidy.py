@@ -87,6 +87,7 @@ MAY_USE_RANDOM = {
     "faults/plans/expiry_cases.py",
     "faults/plans/group_cases.py",
     "faults/game_day/draws.py",
+    "faults/plans/replay_cases.py",
     "routing/topologies/cluster_trees.py",
     "routing/topologies/random_graph.py",
     "routing/topologies/transit_stub.py",

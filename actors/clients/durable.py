@@ -9,6 +9,8 @@ Rules
   in one place only.
 * Acknowledgement is explicit. What was handed out and not acknowledged when the process dies is handed out
   again.
+* A subscriber that begins in the past, or was rewound, reads the histories of all brokers first. What arrives meanwhile
+  waits. Its broker takes no part, and knows nothing of it.
 * A durable subscriber has a poll of its own, so it may be slow without delaying others.
 * A returning publisher goes to the broker that accepted its last events, and continues after them. If that
   broker is gone, it continues at another one, with numbers above all that it may have used.
@@ -17,20 +19,26 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NotRequired
 
-from ray.exceptions import ActorDiedError, RayActorError
+from ray.exceptions import ActorDiedError, RayActorError, RayError
 
+from ...clients.beginnings import At, Beginning, asked_for, beginning_of, last_of, require_history
+from ...clients.past import PastReader
 from ...clients.subscriber import SubscriberMachine, SubscriberRecord
 from ...protocol import checks
-from ...protocol.errors import BrokerUnavailable
+from ...protocol.errors import BrokerUnavailable, InputError, RayvousError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed, Undeliverable
+from ...recovery.replay.history import EVER, HistoryAt, Page, ReadHistory, Span
 from ..answers import answered
 from ..host.errors import broker_errors
+from ..host.handle import Answer
 from ..host.requests import Away
 from .client import Context, Place
 from .inbox import Arrival
@@ -57,10 +65,18 @@ class DurableSubscriber(Subscriber):
     def __init__(self, name: ClientId, broker: BrokerId, context: Context, record: FoundRecord) -> None:
         self._record_found = record
         self._told: dict[ClientId, int] = {}  # the acknowledged positions that the broker was told
+        self._noting = threading.Lock()  # of what is read or acknowledged
+        self._with_past: dict[BrokerId, object] = {}  # the hosts that were asked for the past last
         super().__init__(name, broker, context)
         self._handed: dict[ClientId, int] = {}
         with broker_errors(str(self)):
             self._process.run(self._arrive())
+        if self._machine.past is not None:
+            self._process.submit(self._read_past())
+
+    def _hold_back(self) -> None:
+        if self._machine.past is not None:
+            self._inbox.hold()
 
     def _new_machine(self) -> SubscriberMachine:
         machine = SubscriberMachine(durable=True)
@@ -74,7 +90,7 @@ class DurableSubscriber(Subscriber):
     @property
     def position(self) -> dict[ClientId, int]:
         """The last acknowledged sequence of each publisher."""
-        return dict(self._machine.position)
+        return self._machine.acknowledged
 
     async def _arrive(self) -> None:
         """Tell the broker that the subscriber is attached; tell another one if that has died or does not answer."""
@@ -119,12 +135,137 @@ class DurableSubscriber(Subscriber):
         *,
         local_first: bool,
         max_delay: float | None,
+        at: At | None = None,
     ) -> list[int]:
-        numbers = await super()._subscribe_all(
-            filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay
-        )
-        await self._write_down()
+        given = filters, timeout_seconds, priority
+        if at is None:
+            numbers = await super()._subscribe_all(*given, local_first=local_first, max_delay=max_delay)
+            await self._write_down()
+            return numbers
+        if checks.flag("local_first", local_first):
+            raise InputError("at: the past is that of all publishers: leave local_first out")
+        beginning = await self._beginning(at)
+        self._inbox.hold()
+        try:
+            numbers = await super()._subscribe_all(*given, local_first=local_first, max_delay=max_delay)
+            try:
+                await self._begin_past(numbers, beginning)
+            except BaseException:
+                self._cancelled(self._place, numbers)  # nobody waits for it
+                self._machine.past = None
+                for number in numbers:
+                    self._machine.cancel(number)
+                raise
+        finally:
+            self._process.submit(self._read_past())
         return numbers
+
+    # The past.
+
+    async def _beginning(self, at: At) -> Beginning:
+        """Return where in the past the first subscriptions begin."""
+        self._open()
+        require_history(self._features)
+        asked = asked_for(at, time.time())
+        if self._machine.subscriptions or self._machine.acknowledged:
+            raise InputError(
+                f"at: {self.name!r} has subscribed already: rewind it with net.rewind({self.name!r}, at=...)"
+            )
+        spans, _ = await self._past_of_brokers(asked.moment)
+        return beginning_of(asked, list(spans.values()))
+
+    async def _past_of_brokers(
+        self, moment: float = EVER
+    ) -> tuple[dict[BrokerId, Mapping[ClientId, Span]], set[BrokerId]]:
+        """Return what those brokers have of the past that answer, and all brokers."""
+        with broker_errors(f"{self}: the past"):
+            found: tuple[dict[BrokerId, Mapping[ClientId, Span]], set[BrokerId]]
+            found = await Behind(self._process, self._ask_brokers(moment))
+            return found
+
+    async def _ask_brokers(
+        self, moment: float
+    ) -> tuple[dict[BrokerId, Mapping[ClientId, Span]], set[BrokerId]]:
+        async with asyncio.timeout(self._directory.limits.call_seconds):
+            hosts: dict[BrokerId, object] = await answered(self._rendezvous.hosts.remote())
+        self._with_past = hosts
+
+        async def one(host: object) -> dict[BrokerId, Mapping[ClientId, Span]]:
+            with suppress(RayError, TimeoutError):
+                async with asyncio.timeout(self._features.times.client_patience_seconds):
+                    found: dict[BrokerId, Mapping[ClientId, Span]] = await answered(
+                        self._handle(host).ask("history", HistoryAt(moment))
+                    )
+                    return found
+            return {}
+
+        answers = await asyncio.gather(*map(one, dict.fromkeys(hosts.values())))
+        known = {broker: spans for answer in answers for broker, spans in answer.items() if broker in hosts}
+        return known, set(hosts)
+
+    async def _begin_past(self, numbers: Iterable[int], beginning: Beginning) -> None:
+        """Let subscriptions that are in force begin in the past, and store that."""
+        spans, brokers = await self._past_of_brokers()
+        last, awaits = last_of(spans.values()), sorted(brokers - spans.keys())
+        machine = self._machine
+        messages = machine.begin_past(numbers, beginning.since, beginning.marks, last, awaits)
+        await self._write_down()
+        await self._store_position(None)
+        for message in messages:
+            self._process.submit(self._let_forget(message))
+
+    async def _read_past(self) -> None:
+        """Read what the subscriber has not acknowledged of its past; on the background loop only."""
+        machine, times = self._machine, self._features.times
+        reader = PastReader(machine, times, time.monotonic())
+        while self._goes_on and not reader.finished(time.monotonic()):
+            try:
+                await self._read_on(reader)
+            except (RayError, RayvousError, TimeoutError):
+                await asyncio.sleep(times.heartbeat_seconds)
+            except Exception as error:
+                self._inbox.fail(error)
+                raise
+        if not self._goes_on:
+            return
+        self._inbox.let_in()
+        with self._noting:
+            before = machine.past
+            messages = machine.acknowledge_past()
+        if machine.past == before:
+            return
+        with suppress(RayError):  # the next process reads it again
+            await answered(self._say_position(None))
+            for message in messages:
+                await self._let_forget(message)
+
+    @property
+    def _goes_on(self) -> bool:
+        return not (self._closed or self._network_ended) and self._lost is None
+
+    async def _read_on(self, reader: PastReader) -> None:
+        questions = reader.questions()
+        if not questions:
+            answers, brokers = await self._ask_brokers(EVER)
+            with self._noting:
+                self._inbox.tell(tuple(reader.known(answers, brokers, time.monotonic())))
+            if not reader.questions():
+                await asyncio.sleep(self._features.times.heartbeat_seconds)
+        for broker, question in questions:
+            page = await self._page(broker, question)
+            with self._noting:
+                batch = reader.took(broker, question, page)
+            if batch is not None:
+                await self._inbox.put_ahead(batch, time.time())
+            if page is None:
+                await asyncio.sleep(self._features.times.heartbeat_seconds)
+
+    async def _page(self, broker: BrokerId, question: ReadHistory) -> Page | None:
+        """Return a page; None if the broker does not answer."""
+        with suppress(RayError, TimeoutError):
+            async with asyncio.timeout(self._features.times.client_patience_seconds):
+                return await answered(self._handle(self._with_past[broker]).read_history(broker, question))
+        return None
 
     async def _unsubscribe(self, number: int) -> None:
         await self._write_down(number)
@@ -186,18 +327,34 @@ class DurableSubscriber(Subscriber):
 
     async def _acknowledge(self, marks: Mapping[ClientId, int], beside: object = None) -> None:
         self._open()
-        before, machine = dict(self._machine.position), self._machine
-        messages = machine.acknowledge(marks)
-        if not messages and beside is None:
+        machine = self._machine
+        with self._noting:
+            before, past = dict(machine.position), machine.past
+            messages = machine.acknowledge(marks)
+        if not messages and beside is None and machine.past == past:
             return
         try:
-            await self._ask_rendezvous("acknowledge", machine.incarnation, machine.position, beside)
+            await self._store_position(beside)
         except BaseException:
-            machine.position = before
+            with self._noting:
+                machine.position, machine.past = before, past
             raise
         for message in messages:
             # Not awaited: it only lets the broker drop data, and a returning process repeats it.
             self._process.submit(self._let_forget(message))
+
+    async def _store_position(self, beside: object) -> None:
+        with broker_errors(str(self)):
+            await Given(self._say_position(beside), self._directory.limits.call_seconds)
+
+    def _say_position(self, beside: object) -> Answer[None]:
+        """Let the rendezvous point store the position, and what of the past is acknowledged: later calls tell more."""
+        machine = self._machine
+        with self._noting:
+            past = () if machine.past is None else (machine.past,)
+            said = machine.incarnation, dict(machine.position), beside, *past
+            stored: Answer[None] = self._rendezvous.acknowledge.remote(self.name, *said)
+            return stored
 
     async def _let_forget(self, message: ClientMessage) -> None:
         """Tell the broker what it need not retain; during a move tell the next one, which may know less."""

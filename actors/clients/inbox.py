@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
+import numpy as np
+
 from ...clients.link import ClientLinks
 from ...clients.subscriber import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
@@ -156,10 +158,13 @@ class Inbox:
         self._lazy = False  # a wait since the last read was in vain; do not wait again
         self._error: BaseException | None = None
         self._closed = False
+        self._held: asyncio.Event | None = (
+            None  # set when what is put need no longer wait for what is put ahead
+        )
 
     def offer(self, batch: EventBatch, rows: Rows, received_at: float) -> bool:
         """Accept events as `put` does, if that needs no wait; return whether they were accepted."""
-        if self._turn.locked():
+        if self._turn.locked() or self._held is not None:
             return False
         with self._changed:
             if self.waiting > self._events_max and not self._closed:
@@ -177,10 +182,26 @@ class Inbox:
         if self.offer(batch, rows, received_at):
             return
         async with self._turn:
+            if self._held is not None:
+                await self._held.wait()
             if self._machine is not None:
                 rows = self._machine.admit(batch, rows)
             if len(rows):
                 await self._put(batch, rows, received_at)
+
+    def hold(self) -> None:
+        """Let what is put wait from now on, until `let_in`."""
+        self._held = asyncio.Event()
+
+    async def put_ahead(self, batch: EventBatch, received_at: float) -> None:
+        """Accept events, all of which are new, ahead of those that wait; wait while the inbox is full and open."""
+        await self._put(batch, np.arange(len(batch)), received_at)
+
+    def let_in(self) -> None:
+        """Let what waits in; on the background loop only."""
+        if self._held is not None:
+            self._held.set()
+            self._held = None
 
     def tell(self, losses: tuple[Lost, ...]) -> None:
         """Record what the subscriber may have lost."""

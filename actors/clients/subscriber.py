@@ -22,6 +22,7 @@ from typing import Any, Final
 from pyarrow import RecordBatch
 from ray.exceptions import GetTimeoutError, RayTaskError
 
+from ...clients.beginnings import At
 from ...clients.subscriber import SubscriberMachine
 from ...protocol import checks
 from ...protocol.batch import EventBatch, concat
@@ -75,6 +76,7 @@ class Subscriber(Client):
         self._machine = self._new_machine()
         before = self._machine if self._features.heals else None
         self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, before)
+        self._hold_back()
         self._turn = threading.Lock()
         self._trying = False
         self._goodbye: Any = None  # the answer to it
@@ -85,6 +87,9 @@ class Subscriber(Client):
 
     def _new_machine(self) -> SubscriberMachine:
         return SubscriberMachine()
+
+    def _hold_back(self) -> None:
+        """Let what arrives wait if something comes before it."""
 
     @property
     def _inbox_wait_seconds(self) -> float | None:
@@ -128,6 +133,7 @@ class Subscriber(Client):
         priority: int = 0,
         local_first: bool = False,
         max_delay: float | None = None,
+        at: At | None = None,
     ) -> int:
         """Subscribe, and return the subscription's number once it is installed up to the root.
 
@@ -149,11 +155,17 @@ class Subscriber(Client):
             How long its events may wait for brokers and links on their way, in seconds; None for any time. If they
             have waited longer lately, it is refused. Needs `AdmissionConfig.delay_window_seconds`; see
             docs/admission.md.
+        at
+            Where in the past it begins, for the first subscriptions of a durable subscriber in a network that keeps a
+            history: a time (``"2026-11-25T10:00"``, of UTC if it has no zone; a `datetime`; seconds since 1970), a
+            position (the last number of each publisher that is not wanted, such as `position`), or ``"oldest"`` for all
+            that is retained. None begins now. See docs/replay.md.
 
         Raises
         ------
         InputError
-            If `max_delay` is no number from 0, or the network does not measure delays.
+            If `max_delay` is no number from 0, or the network does not measure delays. If it cannot begin at `at`: the
+            message says why, and what is possible.
         SelectorError, FilterTooComplex
             If the filter is invalid, or its normal form is too large.
         SubscriptionTimeout
@@ -170,6 +182,7 @@ class Subscriber(Client):
             priority=priority,
             local_first=local_first,
             max_delay=max_delay,
+            at=at,
         )[0]
 
     def subscribe_all(
@@ -180,13 +193,13 @@ class Subscriber(Client):
         priority: int = 0,
         local_first: bool = False,
         max_delay: float | None = None,
+        at: At | None = None,
     ) -> list[int]:
         """Subscribe to several filters in one call: to all of them, or to none if it raises. See `subscribe`."""
-        return in_thread(
-            self._subscribe_all(
-                filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay
-            )
+        work = self._subscribe_all(
+            filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay, at=at
         )
+        return in_thread(work)
 
     async def _subscribe_all(
         self,
@@ -196,8 +209,11 @@ class Subscriber(Client):
         *,
         local_first: bool,
         max_delay: float | None,
+        at: At | None = None,
     ) -> list[int]:
         self._open()
+        if at is not None:
+            raise InputError("at: only a durable subscriber begins in the past: give durable=True")
         limits = self._directory.limits
         if isinstance(filters, str | Mapping) or not isinstance(filters, Iterable):
             raise checks.wrong("filters", filters, "a list of filters")
@@ -299,10 +315,11 @@ class Subscriber(Client):
         priority: int = 0,
         local_first: bool = False,
         max_delay: float | None = None,
+        at: At | None = None,
     ) -> int:
         """Subscribe from a coroutine; see `subscribe`."""
         work = self._subscribe_all(
-            [filter], timeout_seconds, priority, local_first=local_first, max_delay=max_delay
+            [filter], timeout_seconds, priority, local_first=local_first, max_delay=max_delay, at=at
         )
         return (await carried_out(work, self._process))[0]
 

@@ -39,6 +39,7 @@ from .outbox import LinkMessage
 from .requests import Request
 
 if TYPE_CHECKING:
+    from ...recovery.replay.history import Page, ReadHistory
     from ..channels.config import Door
     from .sessions import Taken
     from .standing import Stands
@@ -59,6 +60,7 @@ Question: TypeAlias = Literal[
     "describe",
     "durables",
     "flush_telemetry",
+    "history",
     "inject",
     "look",
     "own_bytes",
@@ -233,6 +235,10 @@ class HostHandle:
     def ping(self, at: BrokerId) -> ObjectRef[str]:
         """Ask for the Ray node of the host, once the broker has handled everything that arrived before."""
         return self._call("ping", at)
+
+    def read_history(self, broker: BrokerId, query: ReadHistory) -> ObjectRef[Page]:
+        """Ask for a page of the history of a broker."""
+        return self._call("read_history", broker, query)
 
     # Payloads; see `Payloads`.
 

@@ -45,6 +45,7 @@ from ...protocol.stability import Stability
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...recovery.durability.durable_cursor import DeadLetter
 from ...recovery.durability.stable import Stable
+from ...recovery.replay.history import HistoryAt, Page, ReadHistory, Span
 from ...routing.schemes.registry import scheme as scheme_of
 from ..channels.config import ChannelConfig, Door
 from ..channels.pool import Channels
@@ -521,6 +522,16 @@ class BrokerHost:
             for hosted in self.hosted_brokers.values()
             for letter in host_survey.dead_letters(hosted.broker)
         ]
+
+    async def history(self, query: HistoryAt) -> dict[BrokerId, Mapping[ClientId, Span]]:
+        """Return what each broker here that keeps a history has of the past."""
+        found = {broker: hosted.broker.ask(query) for broker, hosted in self.hosted_brokers.items()}
+        return {broker: spans for broker, spans in found.items() if spans is not None}
+
+    async def read_history(self, broker: BrokerId, query: ReadHistory) -> Page:
+        """Return a page of the history of a broker; an empty one if it is not here."""
+        hosted = self.hosted_brokers.get(broker)
+        return query.otherwise if hosted is None else hosted.broker.ask(query)
 
     async def durables(self) -> list[DurableStatus]:
         """Return the durable subscribers here: attached or away, and how far they are behind."""

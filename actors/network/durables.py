@@ -16,11 +16,13 @@ from typing import Final
 
 import ray
 
+from ...clients.beginnings import At, asked_for, beginning_of, require_history
 from ...protocol import checks
 from ...protocol.durables import DurableStatus, by_backlog
 from ...protocol.errors import InputError
 from ...protocol.groups import subscriber_of
 from ...protocol.ids import ClientId
+from ...recovery.replay.history import HistoryAt
 from ..clients.attaching import Attaching
 from ..clients.durable import DurableSubscriber
 from ..host.errors import broker_errors
@@ -98,6 +100,40 @@ class Durables:
         assert isinstance(subscriber, DurableSubscriber)
         subscriber.end()
         self._attached.forget(subscriber)
+
+    def rewind(self, name: ClientId, at: At) -> None:
+        """Move a durable subscriber back into the past: the next process of its name is given everything since again.
+
+        A process that is attached in its name is refused from now on, and told when the next one comes.
+
+        Parameters
+        ----------
+        name
+            The subscriber.
+        at
+            Where it begins again, as in :meth:`Subscriber.subscribe`. Nothing changes for a publisher of which it has
+            not acknowledged so much, or that a position does not name.
+
+        Raises
+        ------
+        InputError
+            If it cannot begin there; if there is no such durable subscriber, or it is that of a group.
+        BrokerUnavailable
+            As `durable`.
+        """
+        hosts = self._hosts
+        hosts.require_open()
+        require_history(hosts.features)
+        asked = asked_for(at, time.time())
+        if checks.text("name", name).startswith(subscriber_of("")):
+            raise InputError(f"{name}: a group is not rewound: end it, and let another one begin there")
+        answers = hosts.ask("history", HistoryAt(asked.moment), timeout_seconds=ASK_SECONDS, all_living=True)
+        beginning = beginning_of(asked, [spans for answer in answers for spans in answer.values()])
+        with broker_errors(f"rewinding {name!r} in {hosts.name!r}", "the rendezvous point"):
+            if not ray.get(hosts.rendezvous.rewind.remote(name, beginning), timeout=ASK_SECONDS):
+                raise InputError(
+                    f"network {hosts.name!r} has no durable subscriber {name!r} with a subscription"
+                )
 
 
 def _away(one: DurableStatus) -> float:

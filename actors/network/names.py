@@ -19,6 +19,8 @@ import time
 from collections.abc import Collection
 from typing import Any, Final
 
+from ...clients.beginnings import Beginning
+from ...clients.subscriber import Past, SubscriberMachine
 from ...protocol.errors import ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
 from .store import RendezvousStore
@@ -113,10 +115,16 @@ class LastingNames:
         return incarnation + 1
 
     def acknowledge(
-        self, name: ClientId, incarnation: int, position: dict[ClientId, int], beside: object = None
+        self,
+        name: ClientId,
+        incarnation: int,
+        position: dict[ClientId, int],
+        beside: object = None,
+        past: Past | None = None,
     ) -> None:
-        """Store a subscriber's position, and `beside` it what its next process shall find; None keeps that."""
-        news = {"position": position} | ({} if beside is None else {"beside": beside})
+        """Store a subscriber's position, its past, and `beside` them what its next process finds; None keeps it."""
+        also = {"beside": beside, "past": past}
+        news = {"position": position} | {key: value for key, value in also.items() if value is not None}
         self._put(name, self._own(name, incarnation) | news)
 
     def subscriptions(self, name: ClientId, incarnation: int, machine: dict[str, Any]) -> None:
@@ -124,9 +132,25 @@ class LastingNames:
         news = {key: value for key, value in machine.items() if key not in ("life", "position")}
         self._put(name, self._own(name, incarnation) | news)
 
+    def rewind(self, name: ClientId, beginning: Beginning) -> bool:
+        """Move a subscriber back into the past; return False if there is none with a subscription.
+
+        A process that has the name is refused from now on. The next one begins there.
+        """
+        record = self.subscriber(name)
+        if not record["subscriptions"]:
+            return False
+        machine = SubscriberMachine(durable=True)
+        machine.restore(record)  # type: ignore[arg-type]
+        machine.rewind(beginning.since, beginning.marks)
+        incarnation = record["life"] + 1
+        news = {"past": machine.past, "life": incarnation, "came": incarnation, "ticket": ""}
+        self._put(name, record | news)
+        return True
+
     def end(self, name: ClientId, incarnation: int) -> None:
         """Forget a subscriber except for its incarnation: brokers that still hold it have an earlier one."""
-        record = self._own(name, incarnation)
+        record = {key: value for key, value in self._own(name, incarnation).items() if key != "past"}
         self._put(
             name,
             record | {"position": {}, "subscriptions": {}, "since": None, "broker": None, "beside": None},

@@ -123,6 +123,7 @@ class Network:
 
     durable = of("_durables", Durables.durable)
     end_durable = of("_durables", Durables.end_durable)
+    rewind = of("_durables", Durables.rewind)
 
     @overload
     def subscriber(

@@ -373,6 +373,7 @@ class Rendezvous:
     renew = of("names", LastingNames.renew)
     acknowledge = of("names", LastingNames.acknowledge)
     subscriptions = of("names", LastingNames.subscriptions)
+    rewind = of("names", LastingNames.rewind)
     end_durable = of("names", LastingNames.end)
     durables_seen = of("names", LastingNames.seen)
     home_of_publisher = of("names", LastingNames.home)

@@ -42,6 +42,17 @@ Durable = Annotated[
 ]
 
 
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="Begin in the past: at a time such as 2026-11-25T10:00 (UTC), or at the oldest that is retained. A "
+        "durable subscriber that returns is rewound.",
+    ),
+]
+
+
 def subscribe(
     network: NetworkName,
     selector: Annotated[
@@ -49,6 +60,7 @@ def subscribe(
         typer.Argument(help="The events wanted; a durable subscriber that returns already has its selector."),
     ] = None,
     durable: Durable = None,
+    since: From = None,
     form: Annotated[
         str, typer.Option("--format", help="json (one line per event), table or cloudevents.")
     ] = "json",
@@ -69,7 +81,10 @@ def subscribe(
       rayvous subscribe flights "origin = 'JFK' AND dep_delay > 60"
       rayvous subscribe flights "dep_delay > 60" --durable alice --format cloudevents
       rayvous subscribe flights "dep_delay IS NULL" --limit 10 --format table
+      rayvous subscribe flights "origin = 'JFK'" --from 2026-11-25T10:00
+      rayvous subscribe flights --durable alice --from oldest
     """
+    from ...clients.beginnings import asked_for
     from ...routing.language.questions import to_filter
     from ..event_lines import FORMATS, Format, printer
 
@@ -80,27 +95,39 @@ def subscribe(
         raise InputError("a selector is missing: only a durable subscriber that returns already has one")
     if selector is not None:
         to_filter(selector)  # validate before connecting to Ray
+    if since is not None:
+        asked_for(since, time.time())
     interrupts = Interruptible()
     with joined(network, address) as net, interrupts.handled():
-        subscriber = _subscriber(net, selector, durable)
-        printed = _print_all(subscriber, printer(chosen, net.name), interrupts, limit, timeout)
-        if durable is not None:
-            subscriber.close()
+        subscriber = _attached(net, durable, since)
+        try:
+            _subscribe(net, subscriber, selector, durable, since)
+            printed = _print_all(subscriber, printer(chosen, net.name), interrupts, limit, timeout)
+        finally:
+            _part(subscriber, durable)
     console.err.print(f"events: {printed:,}", markup=False)
 
 
-def _subscriber(net: Network, selector: str | None, durable: str | None) -> Subscriber:
+def _attached(net: Network, durable: str | None, since: str | None) -> Subscriber:
+    """Attach; what begins in the past is durable for as long as the command runs."""
+    if durable is not None and since is not None and durable in [each.name for each in net.durable()]:
+        net.rewind(durable, since)
+    name = durable or f"shell-{uuid4().hex[:8]}"
+    lasts = durable is not None or since is not None
+    subscriber: Subscriber = net.subscriber(name, durable=True) if lasts else net.subscriber(name)
+    return subscriber
+
+
+def _subscribe(
+    net: Network, subscriber: Subscriber, selector: str | None, durable: str | None, since: str | None
+) -> None:
     from ...routing.language.questions import doubts_to_tell, to_filter
 
-    if durable is None:
-        subscriber: Subscriber = net.subscriber(f"shell-{uuid4().hex[:8]}")
-    else:
-        subscriber = net.subscriber(durable, durable=True)
     known = subscriber.subscriptions
     if not known:
         if selector is None:
             raise InputError(f"--durable {durable}: there is no such subscriber yet: give a selector")
-        subscriber.subscribe(selector)
+        subscriber.subscribe(selector, at=since)
     elif selector is not None and to_filter(selector) not in known.values():
         there = " and ".join(str(filter) for filter in known.values())
         raise InputError(
@@ -110,7 +137,16 @@ def _subscriber(net: Network, selector: str | None, durable: str | None) -> Subs
     console.err.print(f"subscribed at broker {subscriber.broker}", markup=False)
     for doubt in () if selector is None else doubts_to_tell(selector):
         console.err.print(f"doubtful: {doubt}", markup=False, soft_wrap=True)
-    return subscriber
+
+
+def _part(subscriber: Subscriber, durable: str | None) -> None:
+    """Leave a durable subscriber as it is; one without a name of its own, which began in the past, is ended."""
+    from ...actors.clients.durable import DurableSubscriber
+
+    if durable is None and isinstance(subscriber, DurableSubscriber):
+        subscriber.end()
+    elif durable is not None:
+        subscriber.close()
 
 
 def _print_all(

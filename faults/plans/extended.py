@@ -10,6 +10,7 @@ from .expiry_cases import with_ttls
 from .known_cases import with_known
 from .late_cases import with_late
 from .lossless_cases import without_limits
+from .replay_cases import with_history
 from .stable_cases import with_stores
 
 
@@ -24,6 +25,7 @@ def extended(
     connected: bool = False,
     late: bool = False,
     expiring: bool = False,
+    histories: bool = False,
 ) -> Case:
     """Extend a case.
 
@@ -47,6 +49,8 @@ def extended(
         Whether subscribers come late, unless state is damaged.
     expiring
         Whether some events have a time to live.
+    histories
+        Whether some networks with stores keep a history.
     """
     case = with_admission(case) if admission else case
     case = with_stores(case) if stable else case
@@ -55,4 +59,5 @@ def extended(
     case = with_damage(case) if damage else that_compares(case)
     case = with_known(case) if known else case
     case = with_ttls(case) if expiring else case
+    case = with_history(case) if histories else case
     return with_late(case) if late and not damage else case

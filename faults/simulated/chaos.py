@@ -66,6 +66,7 @@ def draw_sim_case(
     late: bool = True,
     known: bool = True,
     expiring: bool = True,
+    histories: bool = True,
     **options: Unpack[Drawing],
 ) -> Case:
     """Return the case of a seed for the simulator.
@@ -76,7 +77,7 @@ def draw_sim_case(
         The seed.
     stable, admission, damage, lossless
         As in :func:`rayvous.faults.plans.extended.extended`.
-    late, known, expiring
+    late, known, expiring, histories
         The same, unless a plan is given.
     options
         Passed to :func:`rayvous.faults.plans.cases.draw_case`: `brokers_max`, `seconds`, `plan`, `recovery`,
@@ -93,6 +94,7 @@ def draw_sim_case(
         late=late and drawn,
         known=known and drawn,
         expiring=expiring and drawn,
+        histories=histories and drawn,
     )
 
 

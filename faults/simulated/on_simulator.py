@@ -30,6 +30,7 @@ from .judging import (
     structure_problems,
     subscription_problems,
 )
+from .replaying import Replaying
 from .timeline import Timeline
 
 FLUSH_HEARTBEATS_MAX: Final = 120
@@ -64,6 +65,7 @@ class OnSimulator:
         )
         if case.known is not None and "dead_after_seconds" not in options:
             self.network.faults.tell_of_deaths(case.known.after_seconds, case.known.share)
+        self._replaying = Replaying(self.network, case)
         self._groups = groups_of(case)
         self.groups: dict[ClientId, GroupRecord] = {}
         self.timeline = Timeline(self.network)
@@ -105,6 +107,7 @@ class OnSimulator:
     def carry_out(self, until: float, every_seconds: float) -> Iterator[None]:
         """Let virtual time pass up to the healing; return control at intervals."""
         network = self.network
+        self._replaying.begin()
         while network.now < until:
             network.advance_to(min(network.now + every_seconds, until))
             yield
@@ -197,6 +200,7 @@ class OnSimulator:
         for client in network.stopped():
             if not network.start(client) and network.homeless(client):
                 network.start_elsewhere(client)
+        network.clients.removed.update(network.dead())  # for good: the operator removes them
 
     def operate(self, operations: Sequence[Operation], start: float) -> None:
         """Schedule operations on the network, counted from `start`."""
@@ -257,6 +261,7 @@ class OnSimulator:
     def unforgotten(self) -> list[str]:
         """Return what brokers retain for durable subscribers without need, once their groups are done."""
         self._let_groups_finish()
+        self._replaying.finish()
         return durable_problems(self.network)
 
     def _let_groups_finish(self) -> None:
@@ -292,6 +297,8 @@ class OnSimulator:
     def count(self, report: ChaosReport) -> None:
         """Add the brokers, moves, messages and steps to a report, and what was admitted."""
         network = self.network
+        for found in self._replaying.violations():
+            report.problem(found)
         for name, record in self.groups.items():
             most = network.clients.groups[name].config.deliveries_max
             told = network.account.losses.get(name, ())

@@ -20,7 +20,7 @@ class Subscriber:
     def __init__(self) -> None:
         self.subscriptions: dict[int, Any] = {}
 
-    def subscribe(self, selector: str) -> None:
+    def subscribe(self, selector: str, at: str | None = None) -> None:
         self.subscriptions[1] = selector
 
     def notifications(self, timeout: float | None) -> Iterator[Any]:

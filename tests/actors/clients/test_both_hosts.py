@@ -27,13 +27,16 @@ from rayvous.actors.clients.subscriber import Subscriber
 from rayvous.actors.host import handle
 from rayvous.actors.host.requests import Away, Lacking, Stored, WhoAnswers
 from rayvous.actors.host.sessions import DeliveryBatch
+from rayvous.actors.network.names import LastingNames
+from rayvous.clients.beginnings import Beginning
 from rayvous.clients.link import ClientLinks
+from rayvous.clients.past import PastReader
 from rayvous.clients.publisher import PublisherMachine
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Received
-from rayvous.protocol.errors import InputError, SubscriptionRejected
+from rayvous.protocol.errors import InputError, NameTaken, SubscriptionRejected
 from rayvous.protocol.features import Features
 from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Capacity, Refusal, Unadvertise
 from rayvous.protocol.messages.pubsub import (
@@ -54,6 +57,7 @@ from rayvous.protocol.messages.pubsub import (
     TakenOver,
 )
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.replay.history import History
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.network import Step
@@ -172,7 +176,9 @@ def get(answer: Any, timeout: float) -> Any:
 
 
 @contextmanager
-def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = None) -> Iterator[Any]:
+def on_ray(
+    kind: type[Any], *more: Any, stores: bool = False, admission: Any = None, history_seconds: float = 0.0
+) -> Iterator[Any]:
     """Yield a client at broker 1; if it has to move, it is sent to broker 2."""
     first, second = Host(), Host()
 
@@ -180,8 +186,12 @@ def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = N
         hosts={1: first, 2: second},
         limits=Limits.for_tests(),
         features=Features(
-            None if stores else Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
-            stores,
+            None
+            if stores
+            else Recovery.for_tests(
+                client_patience_seconds=PATIENCE_SECONDS, history_seconds=history_seconds
+            ),
+            stores or history_seconds > 0,
             admission,
         ),
     )
@@ -200,10 +210,11 @@ def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = N
 def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handle, "ray", SimpleNamespace(get=get))
 
-    async def stored(self: DurableSubscriber, method: str, *arguments: Any) -> None:
+    async def stored(self: DurableSubscriber, *arguments: Any) -> None:
         pass
 
     monkeypatch.setattr(DurableSubscriber, "_ask_rendezvous", stored)
+    monkeypatch.setattr(DurableSubscriber, "_store_position", stored)
 
 
 def go_to_2(client: Any) -> None:
@@ -395,6 +406,37 @@ def the_rest_on_ray() -> None:
             DeliveryBatch(2, batch_of([{"n": 1}], publisher="bob"), ("client",), *_one(), 1, 3)
         ]
         assert not list(alice.notifications(0.2)), "it has come before"
+    _begins_in_the_past()
+
+
+class FromTheFirst(DurableSubscriber):
+    """A durable subscriber that is told what brokers have of the past."""
+
+    history = History(1e9, 1 << 30)
+
+    async def _ask_brokers(self, moment: float) -> Any:
+        return {1: self.history.spans(moment)}, {1}
+
+    async def _page(self, broker: int, question: Any) -> Any:
+        return self.history.page(question)
+
+
+def _begins_in_the_past() -> None:
+    store: dict[str, Any] = {}
+    names: Any = LastingNames(SimpleNamespace(get=store.get, put=store.__setitem__))  # type: ignore[arg-type]
+    FromTheFirst.history.append("bob", batch_of([{"n": n} for n in range(9)], publisher="bob"))
+    with on_ray(FromTheFirst, names.come("client", 1, "first"), history_seconds=600.0) as alice:
+        alice.subscribe("n > 0", at={"bob": 2})
+        assert [note.sequence for note in alice.notifications(0.2)] == list(range(3, 10))
+        alice.acknowledge_up_to({"bob": 5})
+        assert alice.position == {"bob": 5} and not alice.losses
+        names.subscriptions("client", 1, alice._machine.record())
+    names.acknowledge("client", 1, {}, None, alice._machine.past)
+    assert names.rewind("client", Beginning({"bob": 3})) and not names.rewind("nobody", Beginning({}))
+    record = names.come("client", 1, "again")
+    assert record["past"]["todo"] == {"bob": (3, 9)} and record["life"] == 3
+    with pytest.raises(NameTaken):
+        names.acknowledge("client", 1, {"bob": 7})
 
 
 def _one() -> tuple[Any, Any]:
@@ -426,6 +468,17 @@ def the_rest_in_virtual_time() -> None:
     assert net.stop("alice") and net.start("alice")
     net.advance(5.0)
     assert len(net.sessions["alice"].machine.in_force) == 2
+    recovery = Recovery.for_simulator(history_seconds=600.0)
+    net = Simulation(ClusterTree(1, 3), recovery=recovery, seed=1, store=in_memory)
+    net.publish("bob", 2, EVENTS)
+    net.crash(0)
+    net.subscribe_at("alice", 1, ["n > 0"], "oldest")
+    net.advance(5.0)
+    net.restart(0)
+    net.advance(5.0)
+    net.rewind("alice", "oldest")
+    net.advance(5.0)
+    assert net.notifications("alice") == [("bob", 1), ("bob", 2)]
     _loses_something()
 
 
@@ -445,12 +498,15 @@ def _loses_something() -> None:
     assert net.account.losses["alice"]
 
 
-MACHINES = (PublisherMachine, SubscriberMachine, ClientLinks)
+MACHINES = (PublisherMachine, SubscriberMachine, PastReader, ClientLinks)
+OF_THE_READER = {"past_read", "past_answered", "past_filters"}
+"""What `PastReader` tells a subscriber, for both hosts."""
+
 RULES = {
     f"{machine.__name__}.{name}"
     for machine in MACHINES
     for name, found in vars(machine).items()
-    if callable(found) and not name.startswith("_")
+    if callable(found) and not name.startswith("_") and name not in OF_THE_READER
 }
 
 

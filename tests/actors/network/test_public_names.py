@@ -21,6 +21,7 @@ CLIENTS = {
     "request_async",
     "reply",
     "reply_async",
+    "rewind",
 }
 WAITING = {"settle", "await_convergence"}
 OPERATIONS = {
@@ -45,7 +46,7 @@ def public(kind: type) -> dict[str, Any]:
 def test_a_network_has_what_users_call_and_two_doors() -> None:
     names = LIFE | CLIENTS | WAITING | OPERATIONS | VIEWS | FILES | HARNESS
     assert set(public(rv.Network)) == names
-    assert len(names) == 35, "before adding one: is it a look (`inspect`), or a fault (`inject`)?"
+    assert len(names) == 36, "before adding one: is it a look (`inspect`), or a fault (`inject`)?"
 
 
 def test_what_can_be_looked_at() -> None:

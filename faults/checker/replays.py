@@ -1,0 +1,109 @@
+"""The conditions of a subscriber that begins in the past, judged from a record of what it got and was told.
+
+Conditions
+----------
+* **not older**: it gets no event in front of its beginning.
+* **in order**: of each publisher it gets rising numbers, each once. What its process had not acknowledged when it died,
+  and what it was rewound over, counts as not got.
+* **wanted**: it gets only what it wants.
+* **complete**: it gets every event that a broker has accepted, from its beginning to the end of the run; or it is told
+  that the event may be lost. Of what was published before it has begun, no living broker has it any more then; what is
+  later may be lost as it may for any durable subscriber, which `losses` judges.
+
+Not judged is whether it gets, or is told of, what only brokers have accepted that are gone for good: nobody may know.
+Nor what was published before the time at which it was asked to begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from ...protocol.ids import BrokerId, ClientId, EventId
+from ...protocol.messages.pubsub import Lost
+from ...protocol.traces.trace import Published
+
+
+class ReplayRecord:
+    """Where a subscriber has begun, as it is recorded, for `replay_violations`.
+
+    Attributes
+    ----------
+    marks
+        Per publisher, the last number that is not owed.
+    begun_at
+        When it has begun.
+    """
+
+    def __init__(self, marks: Mapping[ClientId, int], since: float, begun_at: float) -> None:
+        self.marks, self.begun_at = dict(marks), begun_at
+        self._since = since
+        self._rewinds: list[tuple[Mapping[ClientId, int], float]] = []
+        self._first = dict(marks)
+
+    def rewound(self, marks: Mapping[ClientId, int], since: float) -> None:
+        """Record that it is rewound."""
+        self.marks = {name: min(number, marks.get(name, number)) for name, number in self.marks.items()}
+        self._rewinds.append((dict(marks), since))
+
+    def owes(self, publisher: ClientId, number: int, published_at: float) -> bool:
+        """Return whether an event is behind a beginning, and was not published before the time asked for."""
+        if number > self._first.get(publisher, 0) and published_at >= self._since:
+            return True
+        return any(
+            number > marks.get(publisher, number) and published_at >= since for marks, since in self._rewinds
+        )
+
+
+def replay_violations(
+    record: ReplayRecord,
+    got: Sequence[EventId],
+    losses: Iterable[Lost],
+    events: Mapping[EventId, Published],
+    accepted_at: Mapping[EventId, Collection[BrokerId]],
+    wanted: Callable[[Mapping[str, object]], bool],
+    living: Collection[BrokerId],
+    retained: Collection[EventId],
+    expires: Collection[EventId] = (),
+) -> list[str]:
+    """Return what was done against the conditions, in words; nothing if they were kept.
+
+    Parameters
+    ----------
+    record
+        Where it begins.
+    got, losses
+        What it got, in order, and what it was told.
+    events, accepted_at
+        What was published, and which brokers have accepted it.
+    wanted
+        Whether it wants an event.
+    living, retained
+        The brokers that live in the end, and what is in their histories.
+    expires
+        What has a time to live: it need not come.
+    """
+    found: list[str] = []
+    marks = record.marks
+    last: dict[ClientId, int] = {}
+    for publisher, number in got:
+        if number <= marks.get(publisher, 0):
+            found.append(f"not older: got {publisher} {number}, and begins behind {marks[publisher]}")
+        if number <= last.get(publisher, 0):
+            found.append(f"in order: got {publisher} {number} behind {last[publisher]}")
+        last[publisher] = number
+        if not wanted(events[publisher, number].event):
+            found.append(f"wanted: got {publisher} {number}")
+    had, told = set(got), list(losses)
+    for event, published in events.items():
+        publisher, number = event
+        brokers = accepted_at.get(event, ())
+        if event in had or event in expires or not record.owes(publisher, number, published.at_seconds):
+            continue
+        if not brokers or not wanted(published.event):
+            continue
+        if any(each.publisher == publisher and each.first <= number <= each.last for each in told):
+            if event in retained and published.at_seconds < record.begun_at:
+                found.append(f"complete: was told that {publisher} {number} is lost, and a broker has it")
+        elif event in retained or not set(brokers).isdisjoint(living):
+            found.append(f"complete: {publisher} {number} is missing, and it was not told")
+    return found

@@ -1,0 +1,98 @@
+"""Replays in chaos: durable subscribers of their own begin in the past, and are rewound, at any time of a run.
+
+Rules
+-----
+* Each begins at a time, at a position, or at the oldest that is retained. Up to two times it is rewound later, and its
+  process dies. Some come after everything has healed.
+* A third of the cases with stores keep no history, as networks do unless they are told to. Another third has one so
+  small that something is forgotten.
+* This has a source of randomness of its own, and changes nothing of what the seed draws otherwise. Where state is
+  damaged there are no replays: brokers are judged from a later time on then.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.recovery import Recovery
+from ...protocol.scenarios.workload import random_selector
+from ...routing.topologies.cluster_trees import topology_of
+from .cases import Case
+from .damage_cases import is_damaged
+
+WHERE = ("oldest", "time", "position")
+LITTLE_BYTES = 4_000
+LITTLE_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """When a subscriber begins or is rewound, counted from the start of the faults; where to, and how far that is.
+
+    `share` is 0 for the oldest, and 1 for the present.
+    """
+
+    at_seconds: float
+    where: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A subscriber that begins in the past: when it is rewound, and when its process dies, and for how long."""
+
+    client: ClientId
+    broker: BrokerId
+    selectors: tuple[str, ...]
+    begins: Beginning
+    rewinds: tuple[Beginning, ...]
+    deaths: tuple[tuple[float, float], ...]
+
+
+USUAL_BYTES: Final = Recovery().history_bytes_max
+HISTORIES: Final = (
+    (0.0, USUAL_BYTES),
+    (86_400.0, USUAL_BYTES),
+    (86_400.0, LITTLE_BYTES),
+    (LITTLE_SECONDS, USUAL_BYTES),
+)
+"""`history_seconds` and `history_bytes_max`, as they are drawn."""
+
+
+def with_history(case: Case) -> Case:
+    """Let some cases with stores keep a history."""
+    if not (case.stable and case.features.heals):
+        return case
+    seconds, size = random.Random(f"chaos/history/{case.seed}").choices(HISTORIES, (2, 2, 1, 1))[0]
+    kept = replace(case.features.times, history_seconds=seconds, history_bytes_max=size)
+    return replace(case, recovery=kept)
+
+
+def replays_of(case: Case) -> tuple[Replayed, ...]:
+    """Return the subscribers of a case that begin in the past."""
+    if not case.features.keeps_history or is_damaged(case):
+        return ()
+    dice = random.Random(f"chaos/replays/{case.seed}")
+    brokers = [place.broker for place in topology_of(case.topology).positions()]
+    seconds = case.plan.heal_seconds
+
+    def beginning(earliest: float) -> Beginning:
+        at = earliest + dice.random() * (1.5 * seconds - earliest)
+        return Beginning(at, dice.choice(WHERE), dice.random())
+
+    found = []
+    for number in range(1, dice.randint(1, 3) + 1):
+        begins = beginning(0.0)
+        rewinds = tuple(beginning(begins.at_seconds) for _ in range(dice.choice((0, 1, 1, 2))))
+        selectors = tuple(
+            "TRUE" if dice.random() < 0.5 else random_selector(dice) for _ in range(dice.choice((1, 1, 2)))
+        )
+        deaths = tuple(
+            (begins.at_seconds + dice.random() * seconds, dice.choice((0.05, 1.0, 5.0)) * dice.random())
+            for _ in range(dice.choice((0, 1, 2)))
+        )
+        found.append(Replayed(f"r{number}", dice.choice(brokers), selectors, begins, rewinds, deaths))
+    return tuple(found)

@@ -1,0 +1,162 @@
+"""Reading the past, against all that was accepted: publishers move, brokers die and forget while it is read."""
+
+import random
+from itertools import chain
+
+import numpy as np
+import pytest
+from rayvous.clients.beginnings import last_of
+from rayvous.clients.past import PastReader
+from rayvous.clients.subscriber import SubscriberMachine
+from rayvous.protocol.batch import EventBatch, batch_of
+from rayvous.protocol.effects import Ticked
+from rayvous.protocol.messages.pubsub import Consumed, Lost
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.replay import history as histories
+from rayvous.recovery.replay.history import EVER, History
+from rayvous.routing.language.questions import to_filter
+
+TIMES = Recovery.for_simulator(retention_seconds=60.0)
+BROKERS = 1, 2, 3
+
+
+class World:
+    """Three histories, two publishers that move, and a subscriber of odd numbers."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice, self.now = dice, 0.0
+        self.histories = {broker: History(1e9, 1 << 40) for broker in BROKERS}
+        self.alive = set(BROKERS)
+        self.last = {"p": 0, "q": 0}
+        self.home = {"p": 1, "q": 2}
+        self.got: list[tuple[str, int]] = []
+        self.lost: list[Lost] = []
+        self.machine = SubscriberMachine(durable=True)
+        self.machine.subscribe(1, to_filter("odd = TRUE"), 0.0)
+        self.machine.confirmed(1, {})
+
+    def publish(self) -> None:
+        name = self.dice.choice("pq")
+        if self.home[name] not in self.alive or self.dice.random() < 0.2:
+            self.home[name] = self.dice.choice(sorted(self.alive))
+        again = min(
+            self.dice.choice((0, 0, 2)), self.last[name]
+        )  # it may retransmit, perhaps at another broker
+        first, self.last[name] = self.last[name] + 1 - again, self.last[name] + self.dice.randint(1, 4)
+        self.histories[self.home[name]].append(name, self.events(name, first, self.last[name]))
+
+    def events(self, name: str, first: int, last: int) -> EventBatch:
+        rows = [{"odd": number % 2 == 1} for number in range(first, last + 1)]
+        return batch_of(rows, publisher=name, first_sequence=first, published_at=self.now)
+
+    def begin(self, begins: dict[str, int], since: float = EVER) -> None:
+        known = {broker: self.histories[broker].spans() for broker in sorted(self.alive)}
+        awaits = [broker for broker in BROKERS if broker not in known]
+        self.machine.begin_past([1], since, begins, last_of(known.values()), awaits)
+
+    def read(self, faults: bool = False) -> None:
+        reader = PastReader(self.machine, TIMES, self.now)
+        while not reader.finished(self.now):
+            questions = reader.questions()
+            if not questions:
+                known = {broker: self.histories[broker].spans() for broker in sorted(self.alive)}
+                self.lost += reader.known(known, BROKERS, self.now)
+                self.now += 1.0
+            for broker, question in questions:
+                page = self.histories[broker].page(question) if broker in self.alive else None
+                found = reader.took(broker, question, page)
+                self.got += (
+                    [found.identity(row) for row in range(len(found or ()))] if found is not None else []
+                )
+                if self.dice.random() < 0.5:
+                    self.publish()
+                if faults:
+                    self.harm()
+
+    def harm(self) -> None:
+        broker = self.dice.choice(BROKERS)
+        if self.dice.random() < 0.3 and len(self.alive) > 1:
+            self.alive.discard(broker)
+        elif self.dice.random() < 0.5:
+            self.alive.add(broker)
+        if self.dice.random() < 0.1:
+            self.histories[broker]._bytes_max = self.histories[broker].bytes // 2
+            self.histories[broker].sees[Ticked](Ticked(self.now))
+
+    def numbers(self, name: str) -> list[int]:
+        return [number for publisher, number in self.got if publisher == name]
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(histories, "PAGE_EVENTS", 7)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_all_that_was_accepted_comes_once_and_in_order_and_nothing_is_told_to_be_lost(seed: int) -> None:
+    world = World(random.Random(f"past/{seed}"))
+    for _ in range(30):
+        world.publish()
+    begins = {name: world.dice.randint(0, last) for name, last in world.last.items()}
+    world.begin(begins)
+    ends = dict(world.last)
+    world.read()
+    for name, end in ends.items():
+        assert world.numbers(name) == [n for n in range(begins[name] + 1, end + 1) if n % 2], name
+        batch = world.events(name, 1, end + 3)
+        rows = world.machine.admit(batch, np.arange(len(batch)))
+        assert [batch.identity(row)[1] for row in rows] == [end + 1, end + 2, end + 3], "the present goes on"
+    assert world.lost == []
+    world.machine.acknowledge()
+    assert world.machine.past is not None and not world.machine.past["todo"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_brokers_forget_and_take_along_is_told_and_the_rest_comes(seed: int) -> None:
+    world = World(random.Random(f"past with faults/{seed}"))
+    for _ in range(30):
+        world.publish()
+    if seed % 3 == 0:
+        world.alive.discard(world.dice.choice(BROKERS))
+    ends = dict(world.last)
+    world.begin({})
+    world.read(faults=True)
+    told = {(each.publisher, n) for each in world.lost for n in range(each.first, each.last + 1)}
+    kept = set(chain.from_iterable(world.histories[broker].identities() for broker in world.alive))
+    for name, end in ends.items():
+        got = world.numbers(name)
+        assert got == sorted(set(got)) and all(n % 2 for n in got)
+        for number in range(1, end + 1, 2):
+            event = name, number
+            assert (number in got) != (event in told) or event not in kept, event
+
+
+def test_what_is_read_and_acknowledged_outlives_the_process_and_only_the_end_moves_the_position() -> None:
+    world = World(random.Random(1))
+    while world.last["p"] < 20:
+        world.publish()
+    world.begin({"q": world.last["q"]})
+    assert world.machine.position == {"q": world.last["q"]}, "it begins where it ends"
+    end = world.machine.past["todo"]["p"][1]  # type: ignore[index]
+    assert world.machine.acknowledge({"p": 5}) == [] and world.machine.acknowledged["p"] == 5
+    again = SubscriberMachine(durable=True)
+    again.restore(world.machine.record())
+    assert again.acknowledged["p"] == 5 and "p" not in again.position
+    world.machine = again
+    world.read()
+    assert world.numbers("p") == list(range(7, end + 1, 2))
+    assert again.acknowledge_past() == [], "what was found is not acknowledged"
+    last = world.numbers("p")[-1]
+    assert again.acknowledge({"p": last}) == [Consumed({"p": end}, 0)], "nothing that was found is behind it"
+
+
+def test_a_rewound_subscriber_is_owed_what_it_has_acknowledged_and_never_goes_forward() -> None:
+    machine = SubscriberMachine(durable=True)
+    machine.subscribe(1, to_filter("TRUE"), 0.0)
+    machine.confirmed(1, {"p": 3, "q": 8})
+    machine.acknowledge({"p": 7})
+    machine.rewind(EVER, {"p": 5, "q": 9, "r": 1})
+    assert machine.past is not None and machine.past["todo"] == {"p": (5, 7)}
+    machine.rewind(EVER, {"p": 6, "q": 2})
+    assert machine.past["todo"] == {"p": (5, 7), "q": (2, 8)}
+    assert machine.position == {"p": 7} and machine.acknowledged == {"p": 5, "q": 2} == machine.marks
