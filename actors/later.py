@@ -47,7 +47,9 @@ class Later(Generic[T]):
         if not self.done:
             self._value = value
             self.done = True
-            self._end()
+            then, self._then, self.explain = self._then, None, None
+            if then is not None:
+                then(self)
 
     def fail(self, error: Exception) -> None:
         """Give an error instead of the value."""

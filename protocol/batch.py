@@ -37,6 +37,7 @@ from .gathering import (
     gather,
     gather_whole,
 )
+from .quick import quick
 from .values import NULL, Kind, Timestamp, Value
 from .ways import NestedEvent
 
@@ -94,6 +95,7 @@ WORK_VALUES: Final = 16
 """How many characters, and how many values, of a form are as much work as a flat event."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """The values of one kind of one attribute.
@@ -115,16 +117,19 @@ class Column:
     data: npt.NDArray[Any]
     present: Mask | None = None
     words: tuple[str, ...] = ()
-    _codes: list[dict[str, int]] = field(default_factory=list, repr=False)
+    _codes: dict[str, int] = field(init=False, repr=False)  # once it is asked for
 
     def __reduce__(self) -> tuple[object, ...]:
         return Column, (self.kind, self.data, self.present, self.words)
 
     def codes(self) -> dict[str, int]:
         """Return the position of each word; computed once, then cached."""
-        if not self._codes:
-            self._codes.append({word: code for code, word in enumerate(self.words)})
-        return self._codes[0]
+        try:
+            return self._codes
+        except AttributeError:
+            codes = {word: code for code, word in enumerate(self.words)}
+            object.__setattr__(self, "_codes", codes)
+            return codes
 
     def take(self, rows: Rows) -> Column:
         """Return the column of these events only.
@@ -203,6 +208,7 @@ def characters(words: tuple[str, ...]) -> int:
     return count
 
 
+@quick
 @dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
     """Events in columns, with the publisher, sequence number and publication time of each.
@@ -226,9 +232,10 @@ class EventBatch:
     publisher: npt.NDArray[np.int32]
     sequence: npt.NDArray[np.int64]
     published_at: npt.NDArray[np.float64]
-    _events: list[tuple[dict[str, Value], ...]] = field(default_factory=list, repr=False)
-    _seen: list[tuple[dict[str, Value], ...]] = field(default_factory=list, repr=False)
-    _nested: list[Nested | None] = field(default_factory=list, repr=False)
+    # Each is there once it is asked for.
+    _events: tuple[dict[str, Value], ...] = field(init=False, repr=False)
+    _seen: tuple[dict[str, Value], ...] = field(init=False, repr=False)
+    _nested: Nested | None = field(init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -258,41 +265,48 @@ class EventBatch:
         An event with arrays, or one that is all in its form, is a `NestedEvent`: it has the attributes outside of
         arrays.
         """
-        if not self._events:
+        try:
+            return self._events
+        except AttributeError:
             found = self.seen()
             if FORMS in self.columns:
                 found = tuple(event.filled() if isinstance(event, NestedEvent) else event for event in found)
-            self._events.append(found)
-        return self._events[0]
+            object.__setattr__(self, "_events", found)
+            return found
 
     def seen(self) -> tuple[dict[str, Value], ...]:
         """Return the events as filters see them; computed once, then cached.
 
         They are those of `events`, but of one that is all in its form the attributes are not read.
         """
-        if not self._seen:
-            size = len(self)
-            out: list[dict[str, Value]] = [{} for _ in range(size)]
-            for (name, kind), column in self.columns.items():
-                if name in UNSEEN:
-                    continue
-                rows = None if column.present is None else np.flatnonzero(column.present)
-                values: list[Any] = (column.data if rows is None else column.data[rows]).tolist()
-                if kind is Kind.STRING:
-                    words = column.words
-                    values = [words[code] for code in values]
-                elif kind is Kind.TIMESTAMP:
-                    values = [Timestamp(value) for value in values]
-                elif kind is Kind.NULL:
-                    values = [NULL] * len(values)
-                targets = out if rows is None else [out[row] for row in rows.tolist()]
-                for event, value in zip(targets, values, strict=True):
-                    event[name] = value
-            for row, form, text in self._forms():
-                if has_arrays(form):
-                    out[row] = NestedEvent(out[row], text, form)
-            self._seen.append(tuple(out))
-        return self._seen[0]
+        try:
+            return self._seen
+        except AttributeError:
+            found = tuple(self._read())
+            object.__setattr__(self, "_seen", found)
+            return found
+
+    def _read(self) -> list[dict[str, Value]]:
+        out: list[dict[str, Value]] = [{} for _ in range(len(self))]
+        for (name, kind), column in self.columns.items():
+            if name in UNSEEN:
+                continue
+            rows = None if column.present is None else np.flatnonzero(column.present)
+            values: list[Any] = (column.data if rows is None else column.data[rows]).tolist()
+            if kind is Kind.STRING:
+                words = column.words
+                values = [words[code] for code in values]
+            elif kind is Kind.TIMESTAMP:
+                values = [Timestamp(value) for value in values]
+            elif kind is Kind.NULL:
+                values = [NULL] * len(values)
+            targets = out if rows is None else [out[row] for row in rows.tolist()]
+            for event, value in zip(targets, values, strict=True):
+                event[name] = value
+        for row, form, text in self._forms():
+            if has_arrays(form):
+                out[row] = NestedEvent(out[row], text, form)
+        return out
 
     def _forms(self) -> Iterator[tuple[int, object, str]]:
         """Iterate over the nested events: the row, the parsed form, and its text."""
@@ -318,9 +332,12 @@ class EventBatch:
         """Return the events with arrays and those without, or None when no event has arrays; computed once."""
         if FORMS not in self.columns:
             return None
-        if not self._nested:
-            self._nested.append(self._parted())
-        return self._nested[0]
+        try:
+            return self._nested
+        except AttributeError:
+            parted = self._parted()
+            object.__setattr__(self, "_nested", parted)
+            return parted
 
     def _parted(self) -> Nested | None:
         events = self.seen()
@@ -428,7 +445,9 @@ def flat_batch(events: Iterable[dict[str, Value]]) -> EventBatch:
     gathered = flat_columns(events)
     columns = {key: _column(key[1], len(events), rows, values) for key, (rows, values) in gathered.items()}
     batch = batch_from_columns(columns, len(events))
-    batch._seen.append(events)  # the ways of an event know its whole arrays, which columns do not
+    object.__setattr__(
+        batch, "_seen", events
+    )  # the ways of an event know its whole arrays, which columns do not
     return batch
 
 

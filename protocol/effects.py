@@ -31,6 +31,7 @@ from .ids import BrokerId, ClientId, Link
 from .messages.admission import AdmissionMessage, AdmissionRequest, News
 from .messages.pubsub import BrokerMessage, Events, Lost, Message
 from .messages.recovery import RecoveryMessage
+from .quick import quick
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # this one supports defaults, as in Python 3.13
@@ -45,6 +46,7 @@ else:
     Source, Said = TypeVar("Source"), TypeVar("Said")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Received(Generic[Source, Said]):
     """A message from a broker or a client arrived.
@@ -118,6 +120,7 @@ class Missed:
     anew: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Send:
     """Send a message to one broker (paper 1: unicast)."""
@@ -126,6 +129,7 @@ class Send:
     message: BrokerMessage | RecoveryMessage | AdmissionMessage
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Multicast:
     """Send a message to every other member of the cluster (paper 1: multicast in the MC)."""
@@ -148,6 +152,7 @@ class Renew:
     over_group: bool
 
 
+@quick
 @dataclass(frozen=True, slots=True, eq=False)
 class Deliver:
     """Notify attached subscribers: client ``clients[i]`` of the events ``rows[starts[i]:starts[i + 1]]`` of `batch`.

@@ -11,6 +11,8 @@ Rules
 * Words are one string with a separator, unless a word contains the separator. Successive batches of one source often
   have the same words: the last few are cached and shared as one object by all batches that have them.
 * A batch that was read and is written again soon, as by a broker that passes it on, is not encoded a second time.
+* A message with a small batch, alone, is no pickle (`small_of`): what successive messages of one source have in common,
+  their *shape*, is bytes that are read once, and behind them are only the runs and the words.
 * Decoding does not validate: the bytes come from a process of the same network. Bytes of a store, which may come from
   anywhere, are read by :mod:`rayvous.recovery.durability.packed`.
 
@@ -19,17 +21,19 @@ Rules
 
 from __future__ import annotations
 
+import pickle
+import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .arrays import BOOLEAN, DATA, FLOAT64, INT32, INT64, arrays_of
-from .batch import Column, EventBatch, Recent
-from .messages.pubsub import Ack, Directed, Events, Numbered
+from .batch import Column, ColumnKey, EventBatch, Recent
+from .messages.pubsub import DEFAULT_MARKS, Ack, Directed, Events, Numbered, marks_of
 from .values import Kind
 
 _Array: TypeAlias = npt.NDArray[Any]
@@ -46,6 +50,15 @@ KEPT_CHARACTERS_MAX: Final = 1 << 16
 KEPT_BATCHES_MAX: Final = 4
 KEPT_BATCH_BYTES_MAX: Final = 2 << 20
 """How many of the batches that were read last are remembered with their encodings, and how large each may be."""
+
+SMALL: Final = 1
+"""The first byte of a small message of events; any other message is a pickle, which begins with 128."""
+SHAPES_MAX: Final = 64
+SMALL_COLUMNS_MAX: Final = 64
+"""How many shapes are remembered, and of how many columns each may be."""
+_SMALL_HEAD: Final = struct.Struct("<BBI")
+"""Before a small message: its kind, the number of events, and the bytes of the shape, which follows."""
+_TEXT: Final = "surrogatepass"  # as pickle writes texts
 
 _KINDS: Final = tuple(Kind)
 _WIDTHS: Final = ((1 << 8, np.dtype("u1")), (1 << 16, np.dtype("u2")), (1 << 32, np.dtype("u4")))
@@ -110,6 +123,108 @@ def _small_batch(
     if held <= KEPT_BATCH_BYTES_MAX:
         _recent.keep(batch, (_small_batch, (size, publishers, columns, eights, fours, ones)))
     return batch
+
+
+class _Place(NamedTuple):
+    """Where a column of a small message is: after how many arrays of its run its data, and after how many its mask.
+
+    Its words are those from `first` to `last` of all words.
+    """
+
+    key: ColumnKey
+    kind: Kind
+    dtype: np.dtype[np.generic]
+    data: int
+    mask: int | None
+    first: int
+    last: int
+
+
+class _Shape(NamedTuple):
+    """What a small message is beside its numbers and words: how many arrays there are in each run, and which."""
+
+    marks: tuple[object, ...]
+    publishers: tuple[str, ...]
+    places: tuple[_Place, ...]
+    eights: int
+    fours: int
+    ones: int
+    words: int
+
+
+@lru_cache(maxsize=SHAPES_MAX)
+def _shape_written(*shape: object) -> bytes:
+    return pickle.dumps(shape, protocol=5)
+
+
+@lru_cache(maxsize=SHAPES_MAX)
+def _shape_read(written: bytes) -> _Shape:
+    marks, publishers, columns = pickle.loads(written)
+    held, words = {8: 2, 4: 1, 1: 0}, 0
+    places = []
+    for name, kind, some_missing, its in columns:
+        dtype = DATA[kind]
+        data = held[dtype.itemsize]
+        held[dtype.itemsize] += 1
+        mask = held[1] if some_missing else None
+        held[1] += some_missing
+        places.append(_Place((name, _KINDS[kind]), _KINDS[kind], dtype, data, mask, words, words + its))
+        words += its
+    return _Shape(marks, publishers, tuple(places), held[8], held[4], held[1], words)
+
+
+def small_of(message: Events) -> bytes | None:
+    """Return a small message of events as bytes, which `read_small` reads; None if it is not small, or unusual."""
+    batch = message.batch
+    size = len(batch.sequence)
+    if not 0 < size < NARROW_EVENTS_MIN or len(batch.columns) > SMALL_COLUMNS_MAX:
+        return None
+    described, arrays, misfit = arrays_of(batch)
+    if misfit is not None:
+        return None
+    words: list[str] = []
+    columns = []
+    for name, kind, some_missing, its in described:
+        columns.append((name, kind, some_missing, len(its)))
+        words += its
+    text = SEPARATOR.join(words)
+    if words and text.count(SEPARATOR) != len(words) - 1:
+        return None
+    marks = marks_of(message)
+    shape = _shape_written(marks if marks != DEFAULT_MARKS else (), batch.publishers, tuple(columns))
+    runs: dict[int, list[bytes]] = {8: [], 4: [], 1: []}
+    for array in arrays:
+        runs[array.itemsize].append(array.tobytes())
+    head = _SMALL_HEAD.pack(SMALL, size, len(shape))
+    return b"".join((head, shape, *runs[8], *runs[4], *runs[1], text.encode(errors=_TEXT)))
+
+
+def read_small(content: bytes, start: int = 0) -> Events:
+    """Return the message that `small_of` has written, from where it begins to the end."""
+    _, size, length = _SMALL_HEAD.unpack_from(content, start)
+    begin = start + _SMALL_HEAD.size
+    marks, publishers, places, eight, four, one, words = _shape_read(content[begin : begin + length])
+    begin += length
+    # Copies are aligned, whatever is before them.
+    eights = content[begin : begin + 8 * size * eight]
+    begin += 8 * size * eight
+    fours = content[begin : begin + 4 * size * four]
+    ones = content[begin + 4 * size * four :]
+    read = np.frombuffer
+    texts = ones[size * one :].decode(errors=_TEXT).split(SEPARATOR) if words else []
+    found = {}
+    for key, kind, dtype, data, mask, first, last in places:
+        if dtype is BOOLEAN:
+            values = read(ones, dtype, size, size * data)
+        elif dtype is INT32:
+            values = read(fours, dtype, size, 4 * size * data)
+        else:
+            values = read(eights, dtype, size, 8 * size * data)
+        present = None if mask is None else read(ones, BOOLEAN, size, size * mask)
+        found[key] = Column(kind, values, present, tuple(texts[first:last]) if last > first else ())
+    sequence, published_at = read(eights, INT64, size), read(eights, FLOAT64, size, 8 * size)
+    batch = EventBatch(found, publishers, read(fours, INT32, size), sequence, published_at)
+    return Events(batch, *marks)  # type: ignore[arg-type]
 
 
 def _large_batch(

@@ -153,7 +153,11 @@ class Channel(asyncio.Protocol):
             self._unsent.append((content, waiting, parts))
         else:
             with self._writing:
-                self._write(self._connection.call(content, waiting, parts))
+                frame = self._connection.call(content, waiting, parts)
+                if self._begun or self.transport is None:
+                    self._write(frame)
+                else:
+                    self.transport.write(frame)
 
     def call_from_thread(self, content: bytes, waiting: Waiting) -> bool:
         """Make a call from any other thread, if nothing waits before it; return whether it was made."""
@@ -262,10 +266,11 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take in what has arrived."""
         for event in self._connection.take(data):
-            if isinstance(event, Called):
-                self._carry_out(*event)
-            elif isinstance(event, Answered):
-                waiting, content, failed = event
+            kind = type(event)
+            if kind is Called:
+                self._carry_out(*event)  # type: ignore[misc]
+            elif kind is Answered:
+                waiting, content, failed = event  # type: ignore[misc]
                 waiting.given(content, failed)
             elif isinstance(event, Continued):
                 event.waiting.continued(event.content)
@@ -390,7 +395,11 @@ class Channel(asyncio.Protocol):
             return
         content, failed = (answer, False) if isinstance(answer, bytes) else (self._excuse(answer), True)
         with self._writing:
-            self._write(self._connection.answer(number, content, failed=failed))
+            frame = self._connection.answer(number, content, failed=failed)
+            if self._begun:
+                self._write(frame)
+            else:
+                self.transport.write(frame)
         if self._full:
             self._answered_bytes += len(content)
             if self._answered_bytes > self._unread_bytes_max:

@@ -60,6 +60,10 @@ _FAILED: Final = int(Kind.FAILED)
 _PART: Final = int(Kind.PART)
 
 
+_made: Final = tuple.__new__
+"""Makes a named tuple; its class would call a function of Python for that."""
+
+
 class _Wrong(Exception):
     """What the other end has sent breaks a rule."""
 
@@ -233,10 +237,10 @@ class Connection(Generic[W]):
                 if kind == _CALL and number == self._heard + 1 and self.peer is not None:
                     self._heard = number
                     self.serving.add(number)
-                    events.append(Called(number, content))
+                    events.append(_made(Called, (number, content)))
                 elif kind == _ANSWER and number in self.waiting and self.peer is not None:
                     self._in_parts.discard(number)
-                    events.append(Answered(self.waiting.pop(number), content, False))
+                    events.append(_made(Answered, (self.waiting.pop(number), content, False)))
                 else:
                     event = (
                         self._greeted(kind, content)

@@ -51,6 +51,6 @@ class Lane:
         """Note the end of a call."""
         with self._turn:
             self.out -= 1
-        if not self.out and self._changed is not None:
+        if self._changed is not None and not self.out:
             self._changed.set()
             self._changed = None

@@ -108,7 +108,7 @@ class Way:
         if channel is None or not channel.open:
             self._open_in_time()
             return None
-        lane = self.lane(key)
+        lane = self._lanes.get(key) or self.lane(key)
         return lane if lane.direct or not lane.out else None
 
     @property
@@ -160,6 +160,15 @@ class Way:
             self._send(content, waiting)  # which fails it
         else:
             channel.call(content, waiting, take is not None)
+        return waiting
+
+    def call_straight(self, lane: Lane, content: bytes) -> Later[bytes]:
+        """Enter a lane that is `straight`, and make a call by the channel."""
+        lane.enter(True)
+        waiting = Awaited(lane)
+        channel = self.channel
+        assert channel is not None
+        channel.call(content, waiting)
         return waiting
 
     def post(self, content: bytes, reply: Reply[Any], by_ray: ByRay) -> None:

@@ -21,6 +21,7 @@ from ...protocol.errors import BrokerUnavailable, NameTaken
 from ...protocol.expiry import first_deadline, living
 from ...protocol.gathering import TTLS
 from ...protocol.messages.pubsub import Lost
+from ...protocol.quick import quick
 from ...recovery.durability.deadlines import Deadlines
 from ..host.departures import departures_here
 
@@ -28,6 +29,7 @@ WOKEN_AT_ONCE: Final = 64
 """How many readers are called before others on their loop have a turn."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
     """Events of one delivery batch for one subscriber, and when they reached this process (seconds since 1970)."""

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from html import escape
 
 from ...protocol.printable import printable
+from ...protocol.quick import quick
 from ...protocol.values import Timestamp, Value, is_null
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Notification:
     """One event of which a subscriber was notified.

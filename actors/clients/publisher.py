@@ -19,6 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, overload
@@ -30,11 +31,12 @@ from ...clients.publisher import PublisherMachine, Said
 from ...clients.quota import Excess
 from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of
-from ...protocol.errors import EventError, InputError
+from ...protocol.errors import BrokerLeaving, EventError, InputError
 from ...protocol.expiry import checked_ttl, with_ttl
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Advertise
 from ...protocol.messages.pubsub import Events, Numbered
+from ..host.errors import broker_errors
 from ..host.handle import HostHandle
 from ..host.requests import Stored
 from .advertiser import Advertiser, Calls
@@ -315,6 +317,10 @@ class Publisher(Client):
     async def _hand_over(self, message: Events | Numbered, *, held: bool = False) -> None:
         """Hand events to the broker. If they are `held`, the move in progress publishes them."""
         events: Events = message if isinstance(message, Events) else message.message
+        if not self._features.outlives_processes and not held:
+            with suppress(BrokerLeaving):  # then it was not accepted, and is taken to another broker below
+                await self._hand_over_here(events)
+                return
         last = int(events.batch.sequence[-1])
 
         async def call(place: Place, retrying: bool, seconds: float) -> None:
@@ -331,6 +337,14 @@ class Publisher(Client):
             self.on_accepted(place.broker, events.batch)
 
         await self._ask(call, self._directory.limits.call_seconds)
+
+    async def _hand_over_here(self, events: Events) -> None:
+        """Hand events to the broker where no call is made again."""
+        place, now = self._place, time.time()
+        with broker_errors(self):
+            asked = self._handle(place.host).publish(place.broker, self.name, [events], now, self.ticket)
+            await Given(asked, self._directory.limits.call_seconds)
+        self.on_accepted(place.broker, events.batch)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         until = asyncio.get_running_loop().time() + patience_seconds

@@ -58,6 +58,8 @@ class HostAdmission:
         How long an event may wait at one place; None for no limit.
     measures_delays
         Whether brokers have to know how long events wait.
+    looks_at_events
+        Whether events have to be taken in by `take_in`.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class HostAdmission:
         self.deadline_seconds = features.deadline_seconds
         self._delay_window = features.delay_window_seconds
         self.measures_delays = self._delay_window is not None
+        self.looks_at_events = self.measures_delays or self.deadline_seconds is not None
         self._waits: dict[BrokerId, DelayMeter] = {}
         self._hosted_brokers = hosted_brokers
         self._drive = drive
@@ -107,7 +110,7 @@ class HostAdmission:
 
     def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
         """From now on, make each event that a broker here takes in cost this CPU time, at this share of a CPU."""
-        self._burden_seconds, self._share = cpu_seconds, share
+        self._burden_seconds, self._share, self.looks_at_events = cpu_seconds, share, True
 
     def take_in(self, hosted: HostedBroker, message: Events | Directed, since: float | None) -> bool:
         """Return whether to take in events that have waited since `since`; if so, spend the burden on them first."""

@@ -21,12 +21,17 @@ class Clock:
         How long after it was last told the time a broker is late; infinite where none ever is.
     still_seconds
         How far the clock of the network is behind the wall clock.
+
+    Attributes
+    ----------
+    ticks
+        Whether brokers are told the time regularly.
     """
 
     def __init__(self, late_seconds: float, still_seconds: float) -> None:
         self._late_seconds = late_seconds
         self._zero = time.time() - time.monotonic() - still_seconds
-        self._ticks = False
+        self.ticks = False
 
     def now(self) -> float:
         """Return the time that brokers are told."""
@@ -38,8 +43,8 @@ class Clock:
 
     def begin(self) -> None:
         """Note that brokers are told the time regularly from now on."""
-        self._ticks = True
+        self.ticks = True
 
     def is_late(self, ticked_at: float) -> bool:
         """Return whether a broker that was last told the time then is late."""
-        return self._ticks and self.now() - ticked_at > self._late_seconds
+        return self.ticks and self.now() - ticked_at > self._late_seconds

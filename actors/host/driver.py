@@ -176,7 +176,7 @@ class Driver:
         if isinstance(carried, CARRIERS):
             self.handled += 1
             since = pressure.made[0] if pressure is not None and pressure.made else None
-            if not self._admission.take_in(hosted, carried, since):
+            if self._admission.looks_at_events and not self._admission.take_in(hosted, carried, since):
                 if not isinstance(message, Numbered):
                     return
                 carried = _emptied(carried)
@@ -187,7 +187,7 @@ class Driver:
             if self._admission.measures_delays and isinstance(carried, CONCERNS_ADMISSION):
                 here = hosted.broker.position.broker
                 self.drive(hosted, Received(here, self._admission.delays(hosted)))
-        if isinstance(message, TIMED) or self._clock.is_late(hosted.ticked_at):
+        if isinstance(message, TIMED) or (self._clock.ticks and self._clock.is_late(hosted.ticked_at)):
             self.tell_time(hosted)
         self.drive(hosted, Received(source, message), pressure)
         self._telemetry.flush_when_due(hosted)
@@ -246,7 +246,12 @@ class Driver:
                 return
         now = time.time()
         if isinstance(effect, Deliver):
-            self._delivery(hosted, effect, pressure)()
+            whole = self._timely(hosted, effect, now)
+            if whole is not None:
+                self._departures.afterwards(hosted.delivered, now, whole)
+                here = hosted.absent.reachable(whole, hosted.owners, hosted.durable)
+                if here is not None:
+                    self._deliver(hosted, here, pressure)
             return
         self._departures.afterwards(hosted.telemetry.effect, now, effect)
         match effect:
@@ -316,31 +321,36 @@ class Driver:
     ) -> None:
         if isinstance(message, Numbered) and box.full:
             return  # it is retransmitted
-        box.put(message)
+        filled = box.put(message)
         if isinstance(message, CARRIERS):
             hosted.events_out += len(message.batch.sequence)
-        if pressure is not None and box.full:
+        if filled and pressure is not None:
             pressure.outboxes[box] = None
+
+    def _timely(self, hosted: HostedBroker, deliver: Deliver, now: float) -> Deliver | None:
+        """Return a delivery without the events whose time to live has passed, which are counted."""
+        if TTLS not in deliver.batch.columns:
+            return deliver
+        given, gone = timely(deliver, now)
+        hosted.past_ttl += gone
+        return given
 
     def _delivery(
         self, hosted: HostedBroker, deliver: Deliver, pressure: Backpressure | None
     ) -> Callable[[], None]:
-        """Return what carries out a delivery, for those who are to have it now.
+        """Return what carries out a delivery after a commit, for those who are to have it now.
 
         A subscriber that comes back while the delivery waits for a commit gets it again with all that it has not had
         before. The waiting one would come first, and what is before it would then be dropped as old.
         """
-        if TTLS in deliver.batch.columns:
-            given, gone = timely(deliver, time.time())
-            hosted.past_ttl += gone
-            if given is None:
-                return _nothing
-            deliver = given
-        here = hosted.absent.reachable(deliver, hosted.owners, hosted.durable)
+        whole = self._timely(hosted, deliver, time.time())
+        if whole is None:
+            return _nothing
+        here = hosted.absent.reachable(whole, hosted.owners, hosted.durable)
         before = [] if here is None else hosted.absent.stays(here, hosted.owners)
 
         def carry_out() -> None:
-            self._departures.afterwards(hosted.delivered, time.time(), deliver)
+            self._departures.afterwards(hosted.delivered, time.time(), whole)
             if here is None:
                 return
             left = still_there(here, before, hosted.absent.stays(here, hosted.owners))

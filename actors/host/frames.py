@@ -11,7 +11,8 @@ Rules
 * Ray keeps no record of such a call for its lists and timelines of tasks (`BrokerHost.call`): writing the
   record takes up to a tenth of the time of the call.
 * A load of one link, and what a publisher publishes, has a head of fixed layout before its messages. A message of
-  events that came so is remembered with its bytes: a broker that passes it on writes another head before them.
+  events that came so is remembered with its bytes: a broker that passes it on writes another head before them, and
+  one that delivers all of a small one writes them into the delivery.
 * Values that another process could not import by name are written by Ray's serialiser: classes of the user's
   own script, and of modules that the user has registered to be pickled by value.
 """
@@ -33,7 +34,16 @@ from ...protocol.batch import EventBatch, Recent
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events
-from ...protocol.wire import KEPT_BATCH_BYTES_MAX, KEPT_BATCHES_MAX, REDUCERS, Reduced, by_fields
+from ...protocol.wire import (
+    KEPT_BATCH_BYTES_MAX,
+    KEPT_BATCHES_MAX,
+    REDUCERS,
+    SMALL,
+    Reduced,
+    by_fields,
+    read_small,
+    small_of,
+)
 from ..later import Later
 from .sessions import DeliveryBatch
 
@@ -79,16 +89,23 @@ def _reduce_delivery(delivery: DeliveryBatch) -> Reduced:
         return _plain_delivery(delivery)
     beside = delivery.broker, delivery.note, delivery.losses, delivery.last
     run = starts.tobytes() + rows.tobytes()
-    return _small_delivery, (delivery.number, delivery.batch, delivery.clients, run, *beside)
+    batch: EventBatch | bytes = delivery.batch
+    for message, written in _came:
+        if message.batch is batch and written[0] == SMALL:
+            batch = written.tobytes()
+            break
+    return _small_delivery, (delivery.number, batch, delivery.clients, run, *beside)
 
 
 def _small_delivery(
     number: int,
-    batch: EventBatch,
+    batch: EventBatch | bytes,
     clients: tuple[ClientId, ...],
     run: bytes,
     *beside: Any,
 ) -> DeliveryBatch:
+    if isinstance(batch, bytes):  # of the message that brought it
+        batch = read_small(batch).batch
     both = np.frombuffer(run, ROWS)
     starts = len(clients) + 1
     return DeliveryBatch(number, batch, clients, both[:starts], both[starts:], *beside)
@@ -123,7 +140,8 @@ def load_of(
     to: BrokerId, source: BrokerId, messages: Sequence[object], incarnation: int = 0, since: float = math.nan
 ) -> bytes:
     """Return the call `receive` of a link."""
-    return _LOAD_HEAD.pack(LOAD, to, source, incarnation, since) + _written(messages)
+    known = _came.get(messages[0]) if len(messages) == 1 else None  # type: ignore[arg-type]
+    return _LOAD_HEAD.pack(LOAD, to, source, incarnation, since) + (known or _written(messages))
 
 
 def published_of(
@@ -137,7 +155,7 @@ def published_of(
 
 def _written(messages: Sequence[object]) -> bytes | memoryview:
     if len(messages) == 1 and isinstance(messages[0], Events):
-        known = _came.get(messages[0])
+        known = small_of(messages[0])
         if known is not None:
             return known
     return packed(messages)
@@ -146,6 +164,10 @@ def _written(messages: Sequence[object]) -> bytes | memoryview:
 def _read(content: bytes, start: int) -> list[object]:
     """Return the messages that follow a head."""
     written = memoryview(content)[start:]
+    if content[start] == SMALL:
+        message = read_small(content, start)
+        _came.keep(message, written)
+        return [message]
     messages: list[object] = pickle.loads(written)
     if len(messages) == 1 and type(messages[0]) is Events and len(written) <= KEPT_BATCH_BYTES_MAX:
         _came.keep(messages[0], written)
@@ -207,17 +229,17 @@ def begun(host: Any, content: bytes) -> bytes | Later[bytes] | Awaitable[bytes]:
         raise InputError(f"no method {method!r} is called with bytes: there are {sorted(METHODS)}")
     where = host.incoming if method in AT_ONCE else host
     answer = getattr(where, method)(*arguments)
+    if type(answer) is str or answer is None:
+        return _packed_usual(answer)
     if isinstance(answer, Later):
         return answer.made_into(packed)
-    if type(answer) is str:
-        return _packed_text(answer)
     return _packed_later(answer) if isinstance(answer, Awaitable) else packed(answer)
 
 
 @lru_cache(maxsize=4)
-def _packed_text(text: str) -> bytes:
-    """Serialise the name of this node, the answer to most calls."""
-    return packed(text)
+def _packed_usual(answer: str | None) -> bytes:
+    """Serialise the name of this node, or nothing: the answers to most calls."""
+    return packed(answer)
 
 
 async def _packed_later(answer: Awaitable[Any]) -> bytes:

@@ -139,9 +139,7 @@ class HostHandle:
         lane = self._way.straight((to, source))
         if lane is None:
             return None
-        content = load_of(to, source, messages, incarnation, *since)
-        lane.enter(True)
-        return self._way.call(lane, content)
+        return self._way.call_straight(lane, load_of(to, source, messages, incarnation, *since))
 
     async def _ask(self, sender: Any, content: bytes) -> Any:
         """Make a call of bytes of a sender, whose calls begin in order; return the answer."""

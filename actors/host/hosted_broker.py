@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ...broker import Broker
 from ...protocol.effects import Deliver, Died, Drained, Missed, Received, Rested, Ticked
@@ -83,13 +83,15 @@ class HostedBroker:
     @property
     def durable(self) -> Collection[ClientId]:
         """Its durable subscribers."""
-        return self.broker.ask(DurableHere())
+        return self.broker.ask(_DURABLE)
 
     async def stable(self) -> None:
         """Wait until all effects of the broker so far have been carried out."""
         if self.commits is not None:
             await self.commits.stable()
 
+
+_DURABLE: Final = DurableHere()
 
 Handle: TypeAlias = Callable[[HostedBroker, Link, Given], None]
 """Passes a message to a broker."""

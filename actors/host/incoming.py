@@ -126,7 +126,8 @@ class Incoming:
         *since: float,
     ) -> str | Awaitable[str]:
         """Take messages in order from a broker, or from the rendezvous point; give this Ray node."""
-        if self._at_once and self._transport.knows(source, incarnation):
+        ways = self._transport
+        if self._numbered is None and ways.passage is None and ways.knows(source, incarnation):
             return self._hand_on(to, source, messages, since)
         current = self._transport.current(source, incarnation)
         return self._hand_on_later(current, to, source, messages, since)

@@ -43,7 +43,8 @@ from .departures import Departures
 
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Queued: TypeAlias = "LinkMessage | Renewed | Regrouped"
-Flight: TypeAlias = Callable[[list[Any]], "Coroutine[Any, Any, int] | Later[bytes]"]
+Flying: TypeAlias = "Coroutine[Any, Any, int] | Later[bytes]"
+Flight: TypeAlias = Callable[[list[Any]], Flying]
 """Takes messages to the receiver: as a coroutine, that returns how many copies of them were lost on a successful
 call, or as a call of one receiver, under way."""
 
@@ -201,13 +202,13 @@ class Outbox:
         """Whether its senders have to wait."""
         return self.events > self._events_max
 
-    def put(self, message: Queued) -> None:
-        """Queue a message; it leaves with the next call, a heartbeat at once."""
+    def put(self, message: Queued) -> bool:
+        """Queue a message, which leaves with the next call, a heartbeat at once; return whether it is full then."""
         carries = isinstance(message, CARRIERS)
         size = len(message.batch.sequence) if carries else _size(message)  # type: ignore[union-attr]
         if self._broken:
             self.lost_events += size if carries else 0
-            return
+            return self.events > self._events_max
         if carries:
             self._counted += 1
             self._expires = self._expires or TTLS in message.batch.columns  # type: ignore[union-attr]
@@ -216,12 +217,13 @@ class Outbox:
             self._ordered += 1
         elif self._busy and not self._ordered:
             self._fly_aside(message)
-            return
+            return self.events > self._events_max
         self.events += size
         self._waiting.append((self._clock(), size, message))
         if not self._busy:
             self._busy = True
             self._departures.add(self._leave)
+        return self.events > self._events_max
 
     def renew(self) -> None:
         """Accept messages again, after a failed call."""

@@ -33,6 +33,7 @@ from ...protocol.batch import EventBatch, Rows
 from ...protocol.effects import Deliver
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Lost
+from ...protocol.quick import quick
 from ..later import Stream
 from .departures import Departures
 
@@ -40,6 +41,7 @@ AHEAD_PART: Final = 4
 """One in so many of the notifications that may wait may be handed out in parts: what is handed out is not shed."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, eq=False)
 class DeliveryBatch:
     """Notifications for one client process: ``clients[i]`` gets ``rows[starts[i]:starts[i + 1]]`` of `batch`.
@@ -76,7 +78,7 @@ class Proposal:
 
 def split(deliver: Deliver, owners: Sequence[ProcessSession]) -> list[tuple[ProcessSession, DeliveryBatch]]:
     """Return the batches of a delivery, one per session; ``owners[i]`` is the session of ``deliver.clients[i]``."""
-    sessions = dict.fromkeys(owners)
+    sessions = dict.fromkeys(owners) if len(owners) > 1 else owners
     if len(sessions) == 1:
         session = owners[0]
         batch, rows = _compact(deliver.batch, deliver.rows)

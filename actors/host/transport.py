@@ -32,12 +32,11 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.telemetry.tables import CarriedOut
 from ..channels.pool import Channels
-from ..later import Later
 from ..logs import HOST, Log
 from .departures import Departures
 from .group import MulticastGroup
 from .handle import HostHandle
-from .outbox import Flight, LinkMessage, Outbox, Peer, Regrouped, Unreached, first_line
+from .outbox import Flight, Flying, LinkMessage, Outbox, Peer, Regrouped, Unreached, first_line
 from .overdue import Overdue
 
 Receive = Callable[..., Awaitable[object]]
@@ -280,8 +279,7 @@ class Transport:
 
         overdue = None if seconds is None else Overdue(seconds)
 
-        def carry(load: list[LinkMessage]) -> Coroutine[Any, Any, int] | Later[bytes]:
-            return self._straight(source, to, load, overdue) or carry_slowly(load)
+        carry = partial(self._carry, source, to, overdue, carry_slowly)
 
         def missed(ago: float, anew: bool) -> None:
             assert self._missed is not None
@@ -377,20 +375,25 @@ class Transport:
         self._seek(to)
         return error
 
-    def _straight(
-        self, source: BrokerId, to: BrokerId, load: list[LinkMessage], overdue: Overdue | None
-    ) -> Later[bytes] | None:
-        """Pass messages to a broker now, without a task; return None if something has to be waited for before.
+    def _carry(
+        self,
+        source: BrokerId,
+        to: BrokerId,
+        overdue: Overdue | None,
+        slowly: Flight,
+        load: list[LinkMessage],
+    ) -> Flying:
+        """Pass messages to a broker now, without a task; or `slowly` if something has to be waited for before.
 
         The answer is the call itself: its errors are those of the link, and it fails if it is not answered in time.
         """
         peer = self._peers.get(to)
         if self.passage is not None or peer is None or peer.send is None:
-            return None
+            return slowly(load)
         made = time.monotonic()
         call = peer.send(to, source, load, *self._said(source))
         if call is None:
-            return None
+            return slowly(load)
 
         def explained(error: Exception) -> Exception:
             dead = isinstance(error, ActorDiedError)

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ..batch import EventBatch
 from ..ids import FIRST_ROUND, Ballot, BrokerId, ClientId, RoundNumber
+from ..quick import quick
 
 if TYPE_CHECKING:  # only a type: this module neither creates filters nor inspects them
     from ...routing.filters.filter import Filter
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Events:
     """Events in transit: from a publisher to its broker, or from one broker to another (paper 1: event).
@@ -89,6 +91,7 @@ part_of: Final[Callable[[Events, EventBatch, BrokerId | None], Events]] = eval(
 long, and the method of paper 5 does this at every hop."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Directed:
     """Events whose destinations are already decided (paper 5): row ``i`` is for the brokers ``targets[i]`` only.
@@ -295,6 +298,7 @@ class Detach:
     """A client leaves: all its subscriptions are cancelled."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Numbered:
     """A numbered message of an interface (paper 4, section 3: ``adv(Sn)``); its sender retains it until acknowledged.
@@ -317,6 +321,7 @@ class Numbered:
     group: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Ack:
     """The receiver has made everything up to this number stable (paper 4, algorithm 2: ``ACK``).

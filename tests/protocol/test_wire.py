@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rayvous.protocol import batch, wire
 from rayvous.protocol.batch import Column, EventBatch, batch_from_columns, batch_of
 from rayvous.protocol.ids import RoundNumber
-from rayvous.protocol.messages.pubsub import Ack, Events, Numbered
+from rayvous.protocol.messages.pubsub import Ack, Events, Numbered, marks_of
 from rayvous.protocol.values import NULL, Kind, Timestamp
 from rayvous.protocol.wire import (
     KEPT_BATCH_BYTES_MAX,
@@ -75,6 +75,17 @@ def test_what_is_read_is_what_was_written(events: list[dict[str, Any]], large: b
     """The type, name and value of every attribute are restored. Reference: paper 1, section 2."""
     batch = batch_of(events * (NARROW_EVENTS_MIN if large else 1), publisher="p", published_at=1.5)
     assert_same(batch, there_and_back(batch))
+    for marks in ((), (RoundNumber(3, 1), True, (1, 2), 0.5)):
+        message = Events(batch, *marks)  # type: ignore[arg-type]
+        small = wire.small_of(message)
+        separated = any(SEPARATOR in word for column in batch.columns.values() for word in column.words)
+        assert (small is None) == (not 0 < len(batch) < NARROW_EVENTS_MIN or separated)
+        if small is not None:
+            assert small[0] == wire.SMALL != written(message)[0]
+            found = wire.read_small(b"head" + small, 4)
+            assert marks_of(found) == marks_of(message)
+            assert_same(batch, found.batch)
+            assert all(column.data.flags.aligned for column in found.batch.columns.values())
 
 
 @pytest.mark.parametrize("size", [1, 3, NARROW_EVENTS_MIN - 1, NARROW_EVENTS_MIN + 1])

@@ -128,6 +128,7 @@ def test_a_message_of_events_that_is_passed_on_is_written_as_it_came(monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(frames, "packed", written)
+        patch.setattr(frames, "small_of", written)
         passed_on = frames.load_of(1, 3, [read])
         with pytest.raises(AssertionError, match="written again"):
             frames.load_of(1, 3, [Events(read.batch)])  # another message

@@ -50,6 +50,10 @@ class Wire:
         self.calls.append((call_of(content), answer))
         return answer
 
+    def call_straight(self, lane: Lane, content: bytes) -> Later[bytes]:
+        lane.enter(True)
+        return self.call(lane, content)
+
 
 def events(first: int, count: int = 1) -> Events:
     return Events(batch_of([{"x": 1}] * count, publisher="bob", first_sequence=first))
@@ -63,6 +67,12 @@ async def leaf(wire: Wire, limits: Limits | None = None, recovery: Recovery | No
     await host.start_brokers([place])
     await host.connect({ROOT: "actor"})
     return host
+
+
+def straight(host: BrokerHost, overdue: Overdue | None = None) -> Any:
+    """Return the call by which a message goes to the parent; None if it goes slowly."""
+    slowly: Any = lambda load: None  # noqa: E731
+    return host.transport._carry(LEAF, ROOT, overdue, slowly, [events(1)])
 
 
 async def wanted(wire: Wire, host: BrokerHost) -> None:
@@ -221,7 +231,7 @@ def _refuse(*_: Any) -> None:
 def test_what_was_in_flight_is_missed_as_a_call_of_ray_is(error: Exception, raised: type) -> None:
     async def test(wire: Wire) -> None:
         host = await leaf(wire)
-        landing = host.transport._straight(LEAF, ROOT, [events(1)], None)
+        landing = straight(host)
         assert landing is not None
         wire.calls[-1][1].fail(error)
         assert isinstance(landing.error, raised)
@@ -233,10 +243,10 @@ def test_where_messages_have_a_passage_to_pass_nothing_goes_straight() -> None:
     async def test(wire: Wire) -> None:
         host = await leaf(wire)
         wire.ready = False
-        assert host.transport._straight(LEAF, ROOT, [events(1)], None) is None
+        assert straight(host) is None
         wire.ready = True
         host.transport.passage = SimpleNamespace()  # type: ignore[assignment]
-        assert host.transport._straight(LEAF, ROOT, [events(1)], None) is None and not wire.calls
+        assert straight(host) is None and not wire.calls
 
     run(test)
 
@@ -244,7 +254,7 @@ def test_where_messages_have_a_passage_to_pass_nothing_goes_straight() -> None:
 def test_a_call_that_is_not_answered_in_time_is_missed() -> None:
     async def test(wire: Wire) -> None:
         host = await leaf(wire)
-        landing = host.transport._straight(LEAF, ROOT, [events(1)], Overdue(0.0))
+        landing = straight(host, Overdue(0.0))
         assert landing is not None
         with pytest.raises(Unreached):
             await landing
