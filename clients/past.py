@@ -9,7 +9,8 @@ Rules
 * All brokers say which numbers they have. The next range of each publisher is read in pages from a broker that has it;
   that may be another one from number to number, as publishers move.
 * A broker that did not answer when the subscriptions came into force may have accepted something before. What it has
-  when it answers is past, too. It is waited for as long as events are retained for retransmission.
+  when it answers is past, too. It is waited for as long as events are retained for retransmission. If it has left
+  meanwhile, what the others have then is past: one of them has taken over from it.
 * Numbers that no broker has are lost, and are told by name, once that has been so for as long as a failure goes
   unnoticed; or as long as events are retained for retransmission, if a broker does not answer. A broker may be
   back by then, or a publisher may retransmit at another one.
@@ -92,9 +93,12 @@ class PastReader:
         machine, times = self._machine, self._times
         for broker, spans in answers.items():
             machine.past_answered(broker, {name: span.last for name, span in spans.items()})
+        known: dict[ClientId, int] = {}
+        for spans in answers.values():
+            known |= {name: max(span.last, known.get(name, 0)) for name, span in spans.items()}
         for broker in () if machine.past is None else machine.past["awaits"]:
             if broker not in brokers:
-                machine.past_answered(broker, {})  # it has left for good
+                machine.past_answered(broker, known)  # it has left for good, and its trustee answers for it
         everyone = answers.keys() >= set(brokers)
         patience = times.unnoticed_seconds if everyone else times.retention_seconds
         before, self._missing, self._ranges, lost = self._missing, {}, {}, list[Lost]()

@@ -45,6 +45,7 @@ from ..protocol.errors import ClientError, InputError, SimulationStepLimit, Stat
 from ..protocol.features import Features
 from ..protocol.ids import BrokerId
 from ..protocol.messages.admission import AdmissionConfig
+from ..protocol.messages.handover import Bequest
 from ..protocol.messages.pubsub import Events
 from ..protocol.messages.recovery import RENDEZVOUS, Recovery
 from ..protocol.scenarios.scenario import LinkModel
@@ -370,6 +371,8 @@ class SimulatedNetwork:
                 return
         if type(event) is FromClient:
             self._taken_in(host, event)
+        elif type(event) is Received and type(event.message) is Bequest and effects:
+            self._inherited(host, event.message)
 
     def _own_effects(self) -> Mapping[type, Callable[[Host, Never], None]]:
         """Return how the effects of brokers that address their host are carried out."""
@@ -388,6 +391,9 @@ class SimulatedNetwork:
 
     def _taken_in(self, host: Host, event: FromClient) -> None:
         """Note that a broker has taken in a message of a client."""
+
+    def _inherited(self, host: Host, bequest: Bequest) -> None:
+        """Note that a trustee retains what a leaving broker has handed over to it."""
 
     # Time at the brokers.
 

@@ -47,8 +47,9 @@ from ..protocol.messages.admission import (
     OverQuota,
     required,
 )
+from ..protocol.messages.handover import Bequest
 from ..protocol.messages.pubsub import Answers, Detach, Events, Lost, Unanswered
-from ..protocol.queries import AcceptedOf, KeptOf, WaitingOf
+from ..protocol.queries import AcceptedOf, WaitingOf
 from ..protocol.traces.account import Account
 from ..recovery.replay.history import HistoryAt, Span
 from .groups import SimulatedGroup, Witness
@@ -170,6 +171,8 @@ class Sessions:
         The brokers that are dead for good, for which nobody waits who reads the past.
     apart
         The records of subscribers that begin in the past, each of what it was told; these have no other record.
+    silent
+        Of the same, what was told to be lost of their past, and the brokers that did not answer then.
     places
         Which broker each client is at.
     effects
@@ -191,6 +194,7 @@ class Sessions:
         self.groups: dict[ClientId, SimulatedGroup] = {}
         self.account = Account(network.features if keep else NONE)
         self.apart: dict[ClientId, Account] = {}
+        self.silent: dict[ClientId, list[tuple[Lost, set[BrokerId]]]] = {}
         self.removed: set[BrokerId] = set()
         self.moves = self.notified = self.refused = 0
         self.flushed: list[tuple[float, ClientId, int]] = []
@@ -494,7 +498,11 @@ class Sessions:
             return
         questions = reader.questions()
         if not questions:
-            if lost := reader.known(self.histories(), self._with_histories(), network.now):
+            answers, brokers = self.histories(), self._with_histories()
+            if lost := reader.known(answers, brokers, network.now):
+                self.silent.setdefault(session.name, []).extend(
+                    (each, brokers - answers.keys()) for each in lost
+                )
                 self._told(session, lost)
             if not reader.questions():
                 seconds = network.features.times.heartbeat_seconds
@@ -623,8 +631,11 @@ class Sessions:
             if not session.alive and session.home is host:
                 session.connect(trustee)
                 self.places.put(CLIENT, session.name, trustee.id)
-            for _, batch in trustee.machine.ask(KeptOf(session.name)) if self.keep else ():
-                self.account.accepted(self._network.now, trustee.id, batch)
+
+    def inherited(self, host: Host, bequest: Bequest) -> None:
+        """Note that a broker retains what one that is about to leave has handed over to it."""
+        for _, _, batch in bequest.kept if self.keep else ():
+            self.account.accepted(self._network.now, host.id, batch)
 
     def _has_heard(self, session: ClientSession) -> None:
         """Note that its broker was alive up to now, since clients poll all the time."""

@@ -32,6 +32,7 @@ from ..protocol.errors import ClientError, InputError
 from ..protocol.expiry import checked_ttl, with_ttl
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import MICRO, News, WouldAdmit, delay_asked, required
+from ..protocol.messages.handover import Bequest
 from ..protocol.messages.pubsub import Answers, Cancel, Detach, Register
 from ..protocol.queries import AcceptedOf, KeptOf, Owed
 from ..protocol.traces.account import Account
@@ -111,6 +112,9 @@ class Simulation(SimulatedNetwork):
 
     def _taken_in(self, host: Host, event: FromClient) -> None:
         self.clients.taken_in(host, event)
+
+    def _inherited(self, host: Host, bequest: Bequest) -> None:
+        self.clients.inherited(host, bequest)
 
     def _dropped(self, batch: EventBatch, waits: float, deadline: float) -> None:
         if self.clients.keep:

@@ -7,8 +7,8 @@ Conditions
   and what it was rewound over, counts as not got.
 * **wanted**: it gets only what it wants.
 * **complete**: it gets every event that a broker has accepted, from its beginning to the end of the run; or it is told
-  that the event may be lost. Of what was published before it has begun, no living broker has it any more then; what is
-  later may be lost as it may for any durable subscriber, which `losses` judges.
+  that the event may be lost. Of what was published before it has begun, no broker has it any more that answered when
+  it was told so; what is later may be lost as it may for any durable subscriber, which `losses` judges.
 
 Not judged is whether it gets, or is told of, what only brokers have accepted that are gone for good: nobody may know.
 Nor what was published before the time at which it was asked to begin.
@@ -54,6 +54,10 @@ class ReplayRecord:
         )
 
 
+def _names(lost: Lost, event: EventId) -> bool:
+    return lost.publisher == event[0] and lost.first <= event[1] <= lost.last
+
+
 def replay_violations(
     record: ReplayRecord,
     got: Sequence[EventId],
@@ -62,7 +66,8 @@ def replay_violations(
     accepted_at: Mapping[EventId, Collection[BrokerId]],
     wanted: Callable[[Mapping[str, object]], bool],
     living: Collection[BrokerId],
-    retained: Collection[EventId],
+    retained: Mapping[EventId, Collection[BrokerId]],
+    silent: Sequence[tuple[Lost, Collection[BrokerId]]] = (),
     expires: Collection[EventId] = (),
 ) -> list[str]:
     """Return what was done against the conditions, in words; nothing if they were kept.
@@ -78,7 +83,9 @@ def replay_violations(
     wanted
         Whether it wants an event.
     living, retained
-        The brokers that live in the end, and what is in their histories.
+        The brokers that live in the end, and in whose histories an event is then.
+    silent
+        Which brokers did not answer when it was told that events of its past are lost, by what it was told.
     expires
         What has a time to live: it need not come.
     """
@@ -101,8 +108,12 @@ def replay_violations(
             continue
         if not brokers or not wanted(published.event):
             continue
-        if any(each.publisher == publisher and each.first <= number <= each.last for each in told):
-            if event in retained and published.at_seconds < record.begun_at:
+        if any(_names(each, event) for each in told):
+            had_it = set(retained.get(event, ()))
+            for each, brokers_then in silent:
+                if _names(each, event):
+                    had_it -= set(brokers_then)
+            if had_it and published.at_seconds < record.begun_at:
                 found.append(f"complete: was told that {publisher} {number} is lost, and a broker has it")
         elif event in retained or not set(brokers).isdisjoint(living):
             found.append(f"complete: {publisher} {number} is missing, and it was not told")

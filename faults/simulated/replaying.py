@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from ...clients.beginnings import OLDEST, At
 from ...protocol.errors import InputError
-from ...protocol.ids import ClientId, EventId
+from ...protocol.ids import BrokerId, ClientId, EventId
 from ...recovery.replay.history import History, HistoryAt
 from ...routing.language.questions import compile_predicate, to_predicate
 from ...simulator.sessions import ACKNOWLEDGE_SECONDS, subscriber
@@ -103,9 +103,10 @@ class Replaying:
             return []
         network, found = self._network, list[str]()
         living = network.living()
-        retained: set[EventId] = set()
+        retained: dict[EventId, list[BrokerId]] = {}
         for broker in living:
-            retained.update(network.broker(broker).layer(History).identities())
+            for event in network.broker(broker).layer(History).identities():
+                retained.setdefault(event, []).append(broker)
         for drawn in self._drawn:
             client, record = drawn.client, self._records.get(drawn.client)
             if record is None or not self._is_in_force(client):
@@ -123,6 +124,7 @@ class Replaying:
                     wanted,
                     living,
                     retained,
+                    network.clients.silent.get(client, ()),
                     network.account.expires,
                 )
             )

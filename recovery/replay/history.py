@@ -7,6 +7,9 @@ Rules
 * It is bounded in seconds and in bytes; the oldest events are forgotten first. Of each publisher it remembers up to
   which number it has forgotten, and how recent that was, of so many publishers at most.
 * A publisher's events may be in several histories, since it may have moved, and the same event in more than one.
+* A broker that leaves hands over to its trustee what it retains of publishers, and how far it has forgotten others
+  (decision 0185). Its history goes with it: what was in it alone is lost, and is told, since the trustee knows the
+  numbers.
 * A page has the events of some publishers, from a number on, as far as they follow each other here. Where a number is
   missing, the answer ends for that publisher.
 
@@ -27,8 +30,9 @@ import numpy as np
 
 from ...protocol.batch import EventBatch, concat
 from ...protocol.effects import Received, Ticked, Write
-from ...protocol.ids import ClientId, EventId, Link
+from ...protocol.ids import BrokerId, ClientId, EventId, Link
 from ...protocol.layers import Handler, Inward, Out
+from ...protocol.messages.handover import Bequest
 from ...protocol.messages.pubsub import Events
 from ...protocol.queries import Answering, Query
 from ...protocol.snapshots import Restorable
@@ -160,7 +164,11 @@ class History(Restorable):
             self._forgotten[str(name)] = last, at
         for (number,), (at, name, batch) in store.rows(HISTORY) if store is not None else ():
             self._add(_Entry(int(number), at, name, batch))
-        self.sees: Mapping[type, Handler] = {Events: self._on_events, Ticked: self._on_tick}
+        self.sees: Mapping[type, Handler] = {
+            Events: self._on_events,
+            Bequest: self._on_bequest,
+            Ticked: self._on_tick,
+        }
 
     @property
     def answers(self) -> Answering:
@@ -176,6 +184,18 @@ class History(Restorable):
         if not isinstance(event.source, str):
             return [Inward(event)]
         return [*self.append(event.source, event.message.batch), Inward(event)]
+
+    def _on_bequest(self, event: Received[BrokerId, Bequest]) -> list[Out]:
+        """Append what a leaving broker hands over, and note up to where it has forgotten what was published there."""
+        out: list[Out] = []
+        for publisher, last, age in event.message.forgotten:
+            known, at = self._forgotten.get(publisher, (0, EVER))
+            if last > known:
+                gone = self._forgotten[publisher] = last, max(at, self._now - age)
+                out.append(Write(FORGOTTEN, (publisher,), gone))
+        for publisher, _, batch in event.message.kept:
+            out += self.append(publisher, batch)
+        return [*out, *self._bounded(), Inward(event)]
 
     def append(self, publisher: ClientId, batch: EventBatch) -> list[Write]:
         """Retain what is published here and is not retained yet; return the writes."""
@@ -212,9 +232,14 @@ class History(Restorable):
             self.events -= len(entry.batch)
             self.events_forgotten += len(entry.batch)
             known = self._forgotten.pop(entry.publisher, (0, EVER))
-            gone = entry.last, max(known[1], float(entry.batch.published_at.max()))
+            gone = max(known[0], entry.last), max(known[1], float(entry.batch.published_at.max()))
             self._forgotten[entry.publisher] = gone
             writes += [Write(HISTORY, (entry.number,), None), Write(FORGOTTEN, (entry.publisher,), gone)]
+        return [*writes, *self._bounded()]
+
+    def _bounded(self) -> list[Write]:
+        """Forget what was forgotten of more than so many publishers."""
+        writes: list[Write] = []
         while len(self._forgotten) > FORGOTTEN_MAX:
             name = next(iter(self._forgotten))
             del self._forgotten[name]

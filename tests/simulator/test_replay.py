@@ -11,8 +11,11 @@ from rayvous.faults.checker.replays import ReplayRecord, replay_violations
 from rayvous.faults.plans.replay_cases import WHERE, replays_of
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case, run_chaos
 from rayvous.faults.simulated.replaying import Replaying
-from rayvous.protocol.effects import Persist
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.effects import Persist, Received
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.layers import Inward
+from rayvous.protocol.messages.handover import Bequest
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.traces.trace import Published
@@ -98,6 +101,20 @@ def test_what_is_forgotten_is_counted_and_refused_or_reported():
     assert small.broker(5).layer(History).describe()["history_forgotten"] > 20
 
 
+def test_a_trustee_has_what_it_takes_over_and_knows_what_was_forgotten():
+    history = History(86_400.0, 10_000_000)
+    history.append("p", batch_of([{"n": 1}], publisher="p"))
+    kept = ("p", 1.0, batch_of([{"n": 4}, {"n": 5}], publisher="p", first_sequence=4))
+    for _ in range(2):  # repeated until it is answered
+        (inward,) = history.sees[Bequest](Received(3, Bequest(1, (kept,), (("p", 3, 2.0), ("q", 7, 2.0)))))[
+            -1:
+        ]
+        assert isinstance(inward, Inward)
+        spans = history.spans()
+        assert spans["p"][:2] == (((1, 1), (4, 5)), 5) and spans["q"][:2] == ((), 7)
+        history.check()
+
+
 def test_brokers_do_the_same_with_and_without_a_history_that_nobody_reads(monkeypatch):
     """Every effect of every broker, bit by bit, of cases with crashes, restarts, moves and damage of stores."""
     handle, said = Pipeline._handle, []
@@ -131,10 +148,9 @@ def test_the_judge_of_replays_names_each_condition():
     events = {("p", number): Published(1.0, "p", number, {"n": number}) for number in range(1, 6)}
     at = {event: {1} for event in events}
 
-    def found(got, losses=(), living=(1,), retained=None):
-        retained = events.keys() if retained is None else retained
+    def found(got, losses=(), living=(1,), retained=at, silent=()):
         got = [("p", number) for number in got]
-        given = (got, losses, events, at, lambda event: event["n"] != 4, living, retained)
+        given = (got, losses, events, at, lambda event: event["n"] != 4, living, retained, silent)
         return [each.split(":")[0] for each in replay_violations(ReplayRecord({"p": 1}, 0.0, 2.0), *given)]
 
     assert found([2, 3, 5]) == []
@@ -143,8 +159,12 @@ def test_the_judge_of_replays_names_each_condition():
     assert found([2, 3, 4, 5]) == ["wanted"]
     assert found([2, 5]) == ["complete"]
     assert found([2, 5], [Lost("p", 3, 4)]) == ["complete"], "somebody has it"
-    assert found([2, 5], [Lost("p", 3, 4)], retained=()) == []
-    assert found([2, 5], living=(), retained=()) == [], "nobody may know"
+    assert found([2, 5], [Lost("p", 3, 4)], retained={}) == []
+    assert found([2, 5], [Lost("p", 3, 4)], silent=[(Lost("p", 3, 4), {1})]) == [], (
+        "who had it did not answer"
+    )
+    assert found([2, 5], [Lost("p", 3, 4)], silent=[(Lost("p", 3, 4), {2})]) == ["complete"]
+    assert found([2, 5], living=(), retained={}) == [], "nobody may know"
 
 
 def test_chaos_draws_replays_of_every_kind_and_finds_one_that_is_wrong(monkeypatch):
