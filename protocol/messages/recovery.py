@@ -115,12 +115,14 @@ class TableCopy:
     """All filters of all child clusters; sent with each new ballot, and to members that have just joined.
 
     Sent over the group, like all changes to the table, so that they stay in order. `joined` are the new members;
-    empty when a ballot begins. `high_water` has the highest number of each publisher that the sender knows.
+    empty when a ballot begins. `members` has what the others want, which the new ones have not heard. `high_water` has
+    the highest number of each publisher that the sender knows.
     """
 
     entries: tuple[tuple[ClusterId, tuple[Filter, ...]], ...]
     ballot: Ballot
     joined: tuple[BrokerId, ...] = ()
+    members: tuple[tuple[BrokerId, tuple[Filter, ...]], ...] = ()
     high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 

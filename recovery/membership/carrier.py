@@ -7,7 +7,8 @@ Rules
 * Messages for every broker follow the current tree, in order after everything sent before.
 * Where events go to every broker, no other broker confirms a subscription. The confirmation waits while there is no
   way up, until the next parent has stated which numbers it knows (`stating`).
-* The members of the group hold a copy of each child's filters (`copies`), and are told of each change.
+* The members of the group hold a copy of each child's filters (`copies`), and are told of each change. What another
+  member announces they hear themselves.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ...protocol.messages.pubsub import Announce, Events, Installed, Message, Wi
 from ...protocol.messages.recovery import MemberInstalled, RecoveryMessage, TableEntry
 from ...protocol.messages.rounds import Forgotten, Marker
 from .acceptance import Load
+from .copies import Copies
 from .place import Place, Takes
 from .tree_rounds import TreeRounds
 
@@ -35,11 +37,12 @@ class Carrier:
         The rate of incoming events.
     """
 
-    SHARED = frozenset({"_place", "_rounds"})
+    SHARED = frozenset({"_place", "_rounds", "_copies"})
 
-    def __init__(self, place: Place, rounds: TreeRounds) -> None:
+    def __init__(self, place: Place, rounds: TreeRounds, copies: Copies) -> None:
         self._place = place
         self._rounds = rounds
+        self._copies = copies
         self.load = Load()
         self._confirms: list[Confirm] = []  # held back
         self.takes: Takes = {
@@ -59,6 +62,8 @@ class Carrier:
         """Handle an announcement or withdrawal from a child or a member of the group."""
         place = self._place
         if not place.designated:
+            if source in place.other_members:
+                self._copies.hear(source, message)
             return []
         child = place.child_of(source)
         if child is None and source not in place.view.members:

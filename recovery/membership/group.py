@@ -2,8 +2,8 @@
 
 Rules
 -----
-* Only the designated broker has a place in the tree. A normal broker holds a copy of the children's filters (`copies`),
-  and uses it when it takes over.
+* Only the designated broker has a place in the tree. A normal broker holds a copy of the filters of the children and of
+  the other members (`copies`), and uses it when it takes over.
 * A normal broker announces all its filters to a new designated broker. A broker that was dropped from the members does
   so when it is a member again, and its subscribers wait for the next round.
 * A member that has missed a multicast gets no more of them until it is a member (again) at a tick. Then the sender of
@@ -46,7 +46,7 @@ from .place import Place, Takes
 from .succession import ClusterRole
 from .tree_rounds import TreeRounds
 
-_NOBODY: Final = ClusterView(-1, -1, -1, ())
+NO_VIEW: Final = ClusterView(-1, -1, -1, ())
 
 UNHEARD_PATIENCES: Final = 4
 
@@ -64,12 +64,12 @@ class Group:
     Attributes
     ----------
     copies
-        At a normal broker: what the designated broker holds for each child.
+        At a normal broker: what the designated broker holds for each child and each other member.
     dropped
         Whether the designated broker has dropped this broker from the members, or has not taken it in yet.
     """
 
-    SHARED = frozenset({"_place", "_rounds", "_carrier", "_children", "_parent"})
+    SHARED = frozenset({"_place", "_rounds", "_carrier", "_children", "_parent", "copies"})
 
     def __init__(
         self,
@@ -78,6 +78,7 @@ class Group:
         carrier: Carrier,
         children: ChildLinks,
         parent: ParentLink,
+        copies: Copies,
         *,
         anew: bool,
         plans: bool,
@@ -88,7 +89,7 @@ class Group:
         self._children = children
         self._parent = parent
         self._plans = plans
-        self.copies = Copies(_NOBODY.ballot if anew else place.view.ballot)
+        self.copies = copies
         self._seen_view = place.view
         self.dropped = anew
         self._restored = False  # whether it holds durable subscribers of an earlier incarnation
@@ -141,6 +142,7 @@ class Group:
         if self._member_since.keys() != set(place.view.members):
             now = place.now
             self._member_since = {each: self._member_since.get(each, now) for each in place.view.members}
+            self.copies.keep(self._member_since)
         if self._missed and isinstance(event, Ticked) and place.now >= self._mend_at:
             effects += self._mend()
         if place.unanswered.members_overdue(place.now):
@@ -196,6 +198,7 @@ class Group:
         place.take_over(view)
         effects: list[Out] = [*place.router.forget_parent(top=place.root)]
         effects += self._children.take_over(spoken_for, self.copies.tables)
+        effects += self._adopt_members()
         for neighbour in place.neighbours():
             place.probing.watch(neighbour, place.now)
         # By then silent members have been dropped. A member that still has not announced its filters does not know
@@ -212,6 +215,18 @@ class Group:
             effects += self._parent.search()
         return self._carrier.counted(effects) + place.changed()
 
+    def _adopt_members(self) -> list[Out]:
+        """Hold what the members want, as this broker has heard it while it was a normal one."""
+        effects: list[Out] = []
+        for member in self._place.view.members:
+            wanted = self.copies.of_member(member)
+            if wanted is not None:
+                effects += self._place.router.adopt(
+                    GROUP, member, [(item, 0) for item in wanted], answer=False
+                )
+        self.copies.keep(())
+        return effects
+
     def _step_down(self) -> list[Out]:
         place, router = self._place, self._place.router
         effects: list[Out] = []
@@ -224,7 +239,7 @@ class Group:
             effects += router.drop(GROUP, member)
         farewell = self._parent.step_down()
         place.unanswered.clear()
-        self._seen_view = _NOBODY
+        self._seen_view = NO_VIEW
         self.dropped = False
         place.step_down()
         effects += self._left_out()
@@ -265,6 +280,7 @@ class Group:
         if self.dropped:
             return []
         self.dropped = True
+        self.copies.keep(())
         self._close_all()
         return [*self._place.router.forget_parent()]
 
@@ -289,6 +305,8 @@ class Group:
         if source == place.view.designated:
             # It seems this broker was dropped until now: the heartbeat that said so may have been lost.
             effects = self._left_out()
+        if message.joined:
+            self.copies.join(message, place.other_members)
         if self._restored:
             # The designated broker takes this one in as new, and may have dropped what it had announced before.
             self._close_all()
@@ -325,10 +343,14 @@ class Group:
             (child.cluster, router.copy(child.designated, child.designated))
             for child in self._place.children.values()
         )
-        return TableCopy(tuple(wanted), self._place.view.ballot, joined)
+        members = router.members_with_filters() if joined else ()
+        heard = ((member, router.copy(GROUP, member)) for member in members if member not in joined)
+        return TableCopy(tuple(wanted), self._place.view.ballot, joined, tuple(heard))
 
     def _on_wants(self, source: BrokerId, message: Wants) -> list[Out]:
         place = self._place
+        if not place.designated and source in place.other_members:
+            self.copies.hear_all(source, message)
         if not place.designated or source not in place.view.members:
             return []
         effects = place.router.adopt(GROUP, source, message.filters)

@@ -31,8 +31,8 @@ from ...routing.schemes.local_first import answers_by
 from ...routing.schemes.router import TreeRouting
 from .carrier import Carrier
 from .children import ChildLinks
-from .copies import CopiedTables
-from .group import Group
+from .copies import CopiedTables, Copies
+from .group import NO_VIEW, Group
 from .leaving import Departure
 from .neighbours import Neighbours
 from .parent import ParentLink
@@ -68,12 +68,16 @@ class HealingBroker(Restorable):
         self.rounds = start.rounds
         self.place = place = Place(start)
         self.tree_rounds = rounds = TreeRounds(place, start.rounds, start.identity.after)
-        self.carrier = carrier = Carrier(place, rounds)
+        self.copies = copies = Copies(
+            NO_VIEW.ballot if anew else place.view.ballot,
+            () if anew or place.designated else place.other_members,
+        )
+        self.carrier = carrier = Carrier(place, rounds, copies)
         self.children = children = ChildLinks(place, rounds, carrier)
         chance = random.Random(f"{start.seed}/{place.home.broker}/{start.incarnation}")
         self.parent = parent = ParentLink(place, rounds, carrier, children, chance)
         self.neighbours = neighbours = Neighbours(place, rounds, children, parent)
-        self.group = Group(place, rounds, carrier, children, parent, anew=anew, plans=plans)
+        self.group = Group(place, rounds, carrier, children, parent, copies, anew=anew, plans=plans)
         self.leaving = Departure(place, children, parent, neighbours)
         self._beat_at = 0.0
         self._ticked = False
