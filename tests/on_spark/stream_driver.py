@@ -21,7 +21,9 @@ def main() -> None:
         (out / f"{batch}.part").write_text(json.dumps(found))
         (out / f"{batch}.part").replace(out / f"{batch}.json")
 
-    rows = rv.spark_stream(net, "lot = 1", columns={"lot": "integer"}, folder=folder, roll_seconds=0.05)
+    rows = rv.spark_stream(
+        net, "lot = 1", columns={"lot": "integer"}, folder=folder, name="driven", roll_seconds=0.05
+    )
     writer = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(folder / "query"))
     query = writer.trigger(processingTime="0 seconds").start()
     (out / "begun").touch()
