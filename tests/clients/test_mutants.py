@@ -7,7 +7,7 @@ are compared with those of the unchanged machines.
 
 import runpy
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 MACHINES = (PublisherMachine, SubscriberMachine, ClientLinks, ClientLink)
+SEEDS = 3
+"""How many of its seeds a test of the past runs with."""
 TOO_LONG = "test_marks_against_a_set_of_numbers"
 
 
@@ -180,6 +182,12 @@ def checks() -> Iterator[tuple[str, Callable[[], Any]]]:
         for name, found in runpy.run_path(str(HERE / file)).items():
             if name.startswith("test_") and name != TOO_LONG:
                 yield name, found
+    for name, found in runpy.run_path(str(HERE / "test_past.py")).items():
+        if name.startswith("test_"):
+            drawn = "seed" in found.__annotations__
+            yield from (
+                ((f"{name}[{n}]", partial(found, n)) for n in range(SEEDS)) if drawn else [(name, found)]
+            )
     both = runpy.run_path(str(HERE.parent / "actors" / "clients" / "test_both_hosts.py"))
     for name, (_, in_virtual_time) in both["SAME"].items():
         yield name, in_virtual_time

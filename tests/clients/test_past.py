@@ -18,13 +18,14 @@ from rayvous.routing.language.questions import to_filter
 
 TIMES = Recovery.for_simulator(retention_seconds=60.0)
 BROKERS = 1, 2, 3
+STEPS_MAX = 2_000
 
 
 class World:
     """Three histories, two publishers that move, and a subscriber of odd numbers."""
 
     def __init__(self, dice: random.Random) -> None:
-        self.dice, self.now = dice, 0.0
+        self.dice, self.now, self.steps = dice, 0.0, 0
         self.histories = {broker: History(1e9, 1 << 40) for broker in BROKERS}
         self.alive = set(BROKERS)
         self.last = {"p": 0, "q": 0}
@@ -57,6 +58,8 @@ class World:
     def read(self, faults: bool = False) -> None:
         reader = PastReader(self.machine, TIMES, self.now)
         while not reader.finished(self.now):
+            self.steps += 1
+            assert self.steps < STEPS_MAX, "it reads for ever"
             questions = reader.questions()
             if not questions:
                 known = {broker: self.histories[broker].spans() for broker in sorted(self.alive)}
@@ -160,3 +163,16 @@ def test_a_rewound_subscriber_is_owed_what_it_has_acknowledged_and_never_goes_fo
     machine.rewind(EVER, {"p": 6, "q": 2})
     assert machine.past["todo"] == {"p": (5, 7), "q": (2, 8)}
     assert machine.position == {"p": 7} and machine.acknowledged == {"p": 5, "q": 2} == machine.marks
+
+
+def test_what_an_awaited_broker_has_is_past_and_what_was_not_wanted_is_acknowledged_with_the_rest() -> None:
+    world = World(random.Random(2))
+    world.histories[1].append("p", world.events("p", 1, 4))
+    world.histories[3].append("q", world.events("q", 2, 2))
+    world.alive.discard(1)
+    world.begin({})
+    world.alive.add(1)
+    world.read()
+    assert (world.numbers("p"), world.numbers("q"), world.lost) == ([1, 3], [], [Lost("q", 1, 1)])
+    assert world.machine.acknowledge({"p": 3}) == [Consumed({"p": 4}, 0)]
+    assert world.machine.acknowledge_past() == [Consumed({"q": 2}, 0)], "it wanted nothing of it"
