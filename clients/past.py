@@ -31,6 +31,7 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.pubsub import Lost
 from ..protocol.messages.recovery import Recovery
 from ..recovery.replay.history import Page, ReadHistory, Span
+from .beginnings import last_of
 from .subscriber import SubscriberMachine
 
 PUBLISHERS_MAX: Final = 1_024
@@ -93,12 +94,9 @@ class PastReader:
         machine, times = self._machine, self._times
         for broker, spans in answers.items():
             machine.past_answered(broker, {name: span.last for name, span in spans.items()})
-        known: dict[ClientId, int] = {}
-        for spans in answers.values():
-            known |= {name: max(span.last, known.get(name, 0)) for name, span in spans.items()}
         for broker in () if machine.past is None else machine.past["awaits"]:
-            if broker not in brokers:
-                machine.past_answered(broker, known)  # it has left for good, and its trustee answers for it
+            if broker not in brokers:  # it has left for good, and its trustee answers for it
+                machine.past_answered(broker, last_of(answers.values()))
         everyone = answers.keys() >= set(brokers)
         patience = times.unnoticed_seconds if everyone else times.retention_seconds
         before, self._missing, self._ranges, lost = self._missing, {}, {}, list[Lost]()
