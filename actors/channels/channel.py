@@ -153,11 +153,7 @@ class Channel(asyncio.Protocol):
             self._unsent.append((content, waiting, parts))
         else:
             with self._writing:
-                frame = self._connection.call(content, waiting, parts)
-                if self._begun or self.transport is None:
-                    self._write(frame)
-                else:
-                    self.transport.write(frame)
+                self._write(self._connection.call(content, waiting, parts))
 
     def call_from_thread(self, content: bytes, waiting: Waiting) -> bool:
         """Make a call from any other thread, if nothing waits before it; return whether it was made."""
@@ -395,11 +391,7 @@ class Channel(asyncio.Protocol):
             return
         content, failed = (answer, False) if isinstance(answer, bytes) else (self._excuse(answer), True)
         with self._writing:
-            frame = self._connection.answer(number, content, failed=failed)
-            if self._begun:
-                self._write(frame)
-            else:
-                self.transport.write(frame)
+            self._write(self._connection.answer(number, content, failed=failed))
         if self._full:
             self._answered_bytes += len(content)
             if self._answered_bytes > self._unread_bytes_max:

@@ -51,11 +51,9 @@ class Awaited(Later[bytes]):
     __slots__ = ("_take", "lane")
 
     def __init__(self, lane: Lane, take: Callable[[bytes], None] | None = None) -> None:
+        super().__init__()
         self.lane = lane
         self._take = take
-        # As in `Later`: every call of a link makes one of these.
-        self._of = self._then = self._value = self.error = self.explain = None
-        self.awaited = self.done = False
 
     def continued(self, content: bytes) -> None:
         """Take a part of the answer, unless nobody waits for it any more; an error fails this call alone.
