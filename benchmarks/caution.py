@@ -99,11 +99,11 @@ CASES: Final = (
 
 def ranges(subscribers: int, seed: int) -> Load:
     """Return publishers of points in the unit square, each within a small range, and filters that are such ranges."""
-    dice = random.Random(f"caution/{seed}")
+    rng = random.Random(f"caution/{seed}")
 
     def range_() -> dict[str, tuple[float, float]]:
-        widths = {name: dice.uniform(*WIDTHS) for name in "xy"}
-        lows = {name: dice.uniform(0.0, 1.0 - width) for name, width in widths.items()}
+        widths = {name: rng.uniform(*WIDTHS) for name in "xy"}
+        lows = {name: rng.uniform(0.0, 1.0 - width) for name, width in widths.items()}
         return {name: (low, low + widths[name]) for name, low in lows.items()}
 
     def text(within: dict[str, tuple[float, float]]) -> str:
@@ -116,7 +116,7 @@ def ranges(subscribers: int, seed: int) -> Load:
                 {name: own.uniform(*bounds) for name, bounds in within.items()} for _ in range(count)
             ]
 
-        return Publisher(to_filter(text(within)), dice.uniform(*RATES), begin)
+        return Publisher(to_filter(text(within)), rng.uniform(*RATES), begin)
 
     publishers = [publisher(place, range_()) for place in range(PUBLISHERS)]
     return Load("ranges", publishers, [text(range_()) for _ in range(subscribers * TRIES)])
@@ -157,12 +157,10 @@ class _Measured:
 
 class _Run:
     def __init__(self, case: Case, load: Load, seed: int) -> None:
-        dice = random.Random(f"caution/network/{seed}")
-        tree = fixed(
-            {f"B{place}": f"B{dice.randrange(place)}" if place else None for place in range(BROKERS)}
-        )
+        rng = random.Random(f"caution/network/{seed}")
+        tree = fixed({f"B{place}": f"B{rng.randrange(place)}" if place else None for place in range(BROKERS)})
         self.capacities = {
-            broker: Capacity(dice.uniform(*CPU), dice.uniform(*LINKS)) for broker in range(BROKERS)
+            broker: Capacity(rng.uniform(*CPU), rng.uniform(*LINKS)) for broker in range(BROKERS)
         }
         config = AdmissionConfig(
             case.refusing_share_max, case.estimator, capacities=self.capacities, books=case.books
@@ -174,8 +172,8 @@ class _Run:
             queues=Queues(self.capacities.__getitem__, DEADLINE_SECONDS),
             keep_notifications=False,
         )
-        self._case, self._load, self._dice = case, load, dice
-        self._homes = [dice.randrange(BROKERS) for _ in load.publishers]
+        self._case, self._load, self._rng = case, load, rng
+        self._homes = [rng.randrange(BROKERS) for _ in load.publishers]
         self._owed = [0.0 for _ in load.publishers]
         self._streams = [each.begin() for each in load.publishers]
         self._windows: list[Counter[Where]] = []  # what was offered before each step
@@ -221,7 +219,7 @@ class _Run:
         if self._case.narrow_first:
             wanted.sort(key=self._share)
         for first in range(0, len(wanted), TRIES):
-            home = self._dice.randrange(BROKERS)
+            home = self._rng.randrange(BROKERS)
             for number, text in enumerate(wanted[first : first + self._case.tries]):
                 client = f"s{first + number}"
                 self.net.subscribe(client, home, text)

@@ -44,12 +44,12 @@ FAR: Final = 1_000
 """The largest error of a damaged number."""
 
 
-def damage(broker: Broker, what: str, dice: Random) -> int:
+def damage(broker: Broker, what: str, rng: Random) -> int:
     """Damage one kind of a broker's state; return how many values were changed."""
-    return _KINDS[what](broker, dice)
+    return _KINDS[what](broker, rng)
 
 
-def _tables(broker: Broker, dice: Random) -> int:
+def _tables(broker: Broker, rng: Random) -> int:
     """Damage half of the table entries of other brokers: remove each, or add a filter that was never announced.
 
     At normal brokers, half of the copies of such tables is removed too.
@@ -65,16 +65,16 @@ def _tables(broker: Broker, dice: Random) -> int:
             for holder in holders
         ]
         for item, link, holder in entries:
-            if isinstance(link, str) or dice.random() < 0.5:
+            if isinstance(link, str) or rng.random() < 0.5:
                 continue
             changed += 1
-            if dice.random() < 0.5:
+            if rng.random() < 0.5:
                 table.remove(item, link, holder)
             else:
                 table.add(to_filter(f"damaged = {changed}"), link, holder)
     copies: Any = broker.ask(CopiedTables())
     for items in () if copies is None else copies.values():
-        for item in [item for item in items if dice.random() < 0.5]:
+        for item in [item for item in items if rng.random() < 0.5]:
             changed += 1
             del items[item]
     return changed
@@ -85,18 +85,18 @@ def _membership_of(broker: Broker) -> HealingBroker | HealingViews:
     return broker.layer(HealingViews) if in_views else broker.layer(HealingBroker)
 
 
-def _off(value: Any, dice: Random) -> Any:
+def _off(value: Any, rng: Random) -> Any:
     """Return a number, or a value that holds one, with a different number that is not negative."""
     if isinstance(value, RoundNumber):
-        return value._replace(number=_off(value.number, dice))
+        return value._replace(number=_off(value.number, rng))
     if isinstance(value, ClusterView):
-        return replace(value, epoch=_off(value.epoch, dice))
+        return replace(value, epoch=_off(value.epoch, rng))
     if value is None:
         return None
-    return max(0, value + dice.choice((-1, 1)) * dice.randint(1, FAR))
+    return max(0, value + rng.choice((-1, 1)) * rng.randint(1, FAR))
 
 
-def _numbers(broker: Broker, dice: Random) -> int:
+def _numbers(broker: Broker, rng: Random) -> int:
     """Change some of the numbers: of publishers' events, rounds, terms, epochs, view versions, streams."""
     replay, healing = broker.layer(Replay), _membership_of(broker)
     rounds = replay.rounds
@@ -116,36 +116,36 @@ def _numbers(broker: Broker, dice: Random) -> int:
         if isinstance(router, Lbdd):
             numbers += [(router._numbers._last, other) for other in router._numbers._last]
             numbers += [(order, "_next") for order in router._incoming.values()]
-    chosen = dice.sample(numbers, dice.randint(1, len(numbers)))
+    chosen = rng.sample(numbers, rng.randint(1, len(numbers)))
     for owner, name in chosen:
         if isinstance(owner, dict):
-            owner[name] = _off(owner[name], dice)
+            owner[name] = _off(owner[name], rng)
         else:
-            setattr(owner, name, _off(getattr(owner, name), dice))
+            setattr(owner, name, _off(getattr(owner, name), rng))
     return len(chosen)
 
 
-def _marks(broker: Broker, dice: Random) -> int:
+def _marks(broker: Broker, rng: Random) -> int:
     """Change how much of each publisher non-durable subscribers seem to have received."""
     changed = 0
     for client, marks in broker.layer(Replay).deduplicator._marks.items():
         for publisher in () if client in broker.layer(DurableClients).entries else marks:
-            marks[publisher] = _off(marks[publisher], dice)
+            marks[publisher] = _off(marks[publisher], rng)
             changed += 1
     return changed
 
 
-def _positions(broker: Broker, dice: Random) -> int:
+def _positions(broker: Broker, rng: Random) -> int:
     """Change how much of each publisher durable subscribers seem to have acknowledged."""
     changed = 0
     for entry in broker.layer(DurableClients).entries.values():
         for publisher in entry.marks:
-            entry.marks[publisher] = _off(entry.marks[publisher], dice)
+            entry.marks[publisher] = _off(entry.marks[publisher], rng)
             changed += 1
     return changed
 
 
-def _books(broker: Broker, dice: Random) -> int:
+def _books(broker: Broker, rng: Random) -> int:
     """Damage half of the book entries of other brokers: remove or replace filters, and change advertised rates.
 
     One of the counters in the books may be changed as well.
@@ -155,29 +155,29 @@ def _books(broker: Broker, dice: Random) -> int:
     admission = broker.layer(Admitting).admission
     books, changed = admission.books, 0
     for link in [link for link in books.held if link != LOCAL]:
-        for item in [item for item in books.held[link] if dice.random() < 0.5]:
+        for item in [item for item in books.held[link] if rng.random() < 0.5]:
             changed += 1
             books.drop(item, link)
-            if dice.random() < 0.5:
+            if rng.random() < 0.5:
                 books.hold(to_filter(f"damaged = {changed}"), link, 0)
     for key, offers in admission.spreading.offers.items():
-        for link in [link for link in offers if link != LOCAL and dice.random() < 0.5]:
+        for link in [link for link in offers if link != LOCAL and rng.random() < 0.5]:
             changed += 1
             before = link, offers[link]
-            offers[link] = replace(offers[link], rate=_off(offers[link].rate, dice))
+            offers[link] = replace(offers[link], rate=_off(offers[link].rate, rng))
             if admission.spreading.chosen[key] == before:
                 admission.spreading.chosen[key] = link, offers[link]
                 books.advertise(key, offers[link].filter, offers[link].rate, link)
     broker.layer(Admitting)._follow()
-    if dice.random() < 0.5:
+    if rng.random() < 0.5:
         counts = books._met.whole
-        place = dice.randrange(counts.size)
-        counts.flat[place] = _off(int(counts.flat[place]), dice)
+        place = rng.randrange(counts.size)
+        counts.flat[place] = _off(int(counts.flat[place]), rng)
         changed += 1
     return changed
 
 
-def damage_store(store: Store, dice: Random) -> int:
+def damage_store(store: Store, rng: Random) -> int:
     """Delete or replace a third of the rows of a store with checksums, at least one; return how many."""
     if not isinstance(store, SummedStore):
         return 0
@@ -185,63 +185,61 @@ def damage_store(store: Store, dice: Random) -> int:
     rows = [(table, key, data) for table in tables for key, data in store.inner.rows(table)]
     writes = []
     for table, key, data in rows:
-        if dice.random() < 1 / 3:
-            other = dice.choice(rows)[2]
-            writes.append(Write(table, key, None if dice.random() < 0.5 or other == data else other))
+        if rng.random() < 1 / 3:
+            other = rng.choice(rows)[2]
+            writes.append(Write(table, key, None if rng.random() < 0.5 or other == data else other))
     if rows and not writes:
-        table, key, _ = dice.choice(rows)
+        table, key, _ = rng.choice(rows)
         writes.append(Write(table, key, None))
     store.inner.commit(writes)
     return len(writes)
 
 
-def _membership(broker: Broker, dice: Random) -> int:
+def _membership(broker: Broker, rng: Random) -> int:
     """Change a broker's place: another view, another parent, other children, designated or not."""
     healing = _membership_of(broker)
     if isinstance(healing, HealingViews):
-        return _view(healing, dice)
+        return _view(healing, rng)
     place, group = healing.place, healing.group
     known = [*place.children.values(), place.view, *([place.parent] if place.parent else [])]
     draws: list[Callable[[], object]] = [
-        lambda: setattr(place, "parent", dice.choice((None, *known))),
-        lambda: place.children.pop(dice.choice([-1, *place.children]), None),
+        lambda: setattr(place, "parent", rng.choice((None, *known))),
+        lambda: place.children.pop(rng.choice([-1, *place.children]), None),
         lambda: place.children.update({each.cluster: each for each in known}),
-        lambda: setattr(place, "path", tuple(each.cluster for each in known if dice.random() < 0.5)),
+        lambda: setattr(place, "path", tuple(each.cluster for each in known if rng.random() < 0.5)),
         lambda: setattr(place, "root", not place.root),
-        lambda: setattr(place.succession, "view", _other_members(place.view, known, dice)),
-        lambda: setattr(
-            place, "other_members", {each for each in place.other_members if dice.random() < 0.5}
-        ),
+        lambda: setattr(place.succession, "view", _other_members(place.view, known, rng)),
+        lambda: setattr(place, "other_members", {each for each in place.other_members if rng.random() < 0.5}),
         lambda: setattr(place.router, "attached", not place.router.attached),
         lambda: setattr(group, "dropped", not group.dropped),
     ]
-    chosen = dice.sample(draws, dice.randint(1, 3))
+    chosen = rng.sample(draws, rng.randint(1, 3))
     for change in chosen:
         change()
     return len(chosen)
 
 
-def _view(healing: HealingViews, dice: Random) -> int:
+def _view(healing: HealingViews, rng: Random) -> int:
     router, view = healing.router, healing.router.view
     if view is None:
         return 0
     labels = [member.label for member in view.members]
-    dice.shuffle(labels)
+    rng.shuffle(labels)
     members = tuple(member._replace(label=label) for member, label in zip(view.members, labels, strict=True))
-    gone = dice.choice(members).broker
-    if dice.random() < 0.5 and gone != healing.home.broker:
+    gone = rng.choice(members).broker
+    if rng.random() < 0.5 and gone != healing.home.broker:
         members = tuple(member for member in members if member.broker != gone)
-    version = _off(view.version, dice) if dice.random() < 0.5 else view.version
+    version = _off(view.version, rng) if rng.random() < 0.5 else view.version
     router.enter(
         MembershipView(version, view.dimensions, view.cluster_max, members, view.repair_window_seconds)
     )
     return 2
 
 
-def _other_members(view: ClusterView, known: Sequence[ClusterView], dice: Random) -> ClusterView:
+def _other_members(view: ClusterView, known: Sequence[ClusterView], rng: Random) -> ClusterView:
     strangers = {each.designated for each in known}
-    members = tuple(sorted({*view.members, *strangers} - {dice.choice(view.members)})) or view.members
-    return replace(view, members=members, designated=dice.choice(members))
+    members = tuple(sorted({*view.members, *strangers} - {rng.choice(view.members)})) or view.members
+    return replace(view, members=members, designated=rng.choice(members))
 
 
 _KINDS: Final[Mapping[str, Callable[[Broker, Random], int]]] = MappingProxyType(

@@ -14,9 +14,9 @@ class Datagrams:
     duplicate: float = 0.0
     reorder_seconds: float = 0.0
 
-    def arrivals(self, arrives: float, dice: random.Random) -> list[float]:
+    def arrivals(self, arrives: float, rng: random.Random) -> list[float]:
         """Return the arrival times of the copies of a datagram that is due at `arrives`."""
-        if dice.random() < self.loss:
+        if rng.random() < self.loss:
             return []
-        copies = 1 + (dice.random() < self.duplicate)
-        return [arrives + dice.random() * self.reorder_seconds for _ in range(copies)]
+        copies = 1 + (rng.random() < self.duplicate)
+        return [arrives + rng.random() * self.reorder_seconds for _ in range(copies)]

@@ -44,7 +44,7 @@ class Faults:
     def __init__(self, network: Whole, dead_after_seconds: float | None = None) -> None:
         self._network = network
         self.mourners: list[Callable[[Host, bool], None]] = []
-        self._news_dice = random.Random(f"news/{network.seed}")
+        self._news_rng = random.Random(f"news/{network.seed}")
         if dead_after_seconds is not None:
             self.tell_of_deaths(dead_after_seconds)
 
@@ -79,7 +79,7 @@ class Faults:
     def _tell_neighbours(self, after_seconds: float, share: float, dead: Host, paused: bool) -> None:
         """Tell the processes with links to a dead one that it is dead, except over a cut link."""
         net = self._network
-        if self._news_dice.random() < share:
+        if self._news_rng.random() < share:
             for other in self._connected(dead):
                 if pair_of(other.id, dead.id) not in net.cuts.reasons:
                     net.at(net.now + after_seconds, self._tell_dead, other, other.incarnation, dead.id)
@@ -101,7 +101,7 @@ class Faults:
             return None
         host = accused[int(pick * len(accused))]
         for other in self._connected(host):
-            if self._news_dice.random() < share:
+            if self._news_rng.random() < share:
                 self._tell_dead(other, other.incarnation, host.id)
         return host.id
 
@@ -146,7 +146,7 @@ class Faults:
         host.paused = False
         waiting = list(host.waiting)
         host.waiting.clear()
-        place = 0 if self._network.dice.random() < 0.5 else len(waiting)
+        place = 0 if self._network.rng.random() < 0.5 else len(waiting)
         waiting.insert(place, None)
         for given in waiting:
             self._network.take_in(host, given)

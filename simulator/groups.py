@@ -102,7 +102,7 @@ class SimulatedGroup:
         The time, and the durable subscriber.
     key
         Its `group_key`: the publisher, or None.
-    dice
+    rng
         What its workers do, and how long calls take.
     witness
         Records it.
@@ -117,12 +117,12 @@ class SimulatedGroup:
         network: Time,
         session: Member,
         key: str | None,
-        dice: Random,
+        rng: Random,
         witness: Witness,
         tell: Callable[[list[object]], None],
         reaches: Callable[[], bool],
     ) -> None:
-        self._network, self._session, self._dice, self._witness = network, session, dice, witness
+        self._network, self._session, self._rng, self._witness = network, session, rng, witness
         self._tell, self._reaches = tell, reaches
         self.config = GroupConfig("group", key, ACK_SECONDS, 4, 5, SILENT_SECONDS)
         self._stored = GroupProgress({}, {}, {})
@@ -218,7 +218,7 @@ class SimulatedGroup:
         self._network.at(worker.arrives_at, self._arrive, worker, call, answered)
 
     def _delay(self) -> float:
-        return self._dice.choice(DELAYS_SECONDS) * self._dice.random()
+        return self._rng.choice(DELAYS_SECONDS) * self._rng.random()
 
     def _arrive(self, worker: _Worker, call: Callable[[], T | None], answered: Callable[[T], None]) -> None:
         now = self._network.now
@@ -251,9 +251,7 @@ class SimulatedGroup:
             return
         if worker.stalls_until > now:
             self._network.at(worker.stalls_until, self._answer, worker, call, answered, process, said)
-        elif (
-            process is not self._session.subscriber and self._dice.random() < 0.5
-        ):  # it died with the process
+        elif process is not self._session.subscriber and self._rng.random() < 0.5:  # it died with the process
             self._arrive(worker, call, answered)
         else:
             answered(said)
@@ -361,11 +359,11 @@ class SimulatedGroup:
         """Let the program take some events, and settle them when it is done with them."""
         if worker.works or worker.gone or worker.machine.next is None:
             return
-        dice, taken = self._dice, list[EventId]()
-        while worker.machine.next is not None and len(taken) < dice.randint(1, HANDED_MAX):
+        rng, taken = self._rng, list[EventId]()
+        while worker.machine.next is not None and len(taken) < rng.randint(1, HANDED_MAX):
             taken.append(worker.machine.hand_out())
         worker.works = True
-        takes = dice.choice((0.0, 0.05, 0.5)) * dice.random()
+        takes = rng.choice((0.0, 0.05, 0.5)) * rng.random()
         self._network.at(self._network.now + takes, self._say, worker, taken)
 
     def _say(self, worker: _Worker, taken: list[EventId]) -> None:
@@ -374,9 +372,9 @@ class SimulatedGroup:
         if worker.stalls_until > self._network.now:
             self._network.at(worker.stalls_until, self._say, worker, taken)
             return
-        dice, refused = self._dice, list[tuple[EventId, float]]()
-        if not self.calm and dice.random() < 0.05:
-            refused = [(taken.pop(), dice.choice((0.0, 1.0)))]
+        rng, refused = self._rng, list[tuple[EventId, float]]()
+        if not self.calm and rng.random() < 0.05:
+            refused = [(taken.pop(), rng.choice((0.0, 1.0)))]
         self._settle(worker, taken, refused)
 
     def _settle(
@@ -399,11 +397,11 @@ class SimulatedGroup:
 
     def _harm(self, worker: _Worker) -> None:
         """Let a worker die, stand still, or leave, now and then."""
-        what = self._dice.random()
+        what = self._rng.random()
         if self.calm or what > 0.02:
             return
         if what < 0.01:
-            worker.stalls_until = self._network.now + self._dice.choice((1.0, 5.0))
+            worker.stalls_until = self._network.now + self._rng.choice((1.0, 5.0))
             return
         if what < 0.015 and self._alive:
             self._machine.leave(worker.name)

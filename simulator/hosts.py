@@ -263,9 +263,9 @@ class Connection:
         self._name = name
         self._random: random.Random | None = None
         if model.spread_seconds:
-            self._dice()
+            self._rng()
 
-    def _dice(self) -> random.Random:
+    def _rng(self) -> random.Random:
         if self._random is None:
             seed, kind = self._name
             self._random = random.Random(f"connection/{seed}/{kind}/{self.source.id}/{self.target.id}")
@@ -331,12 +331,12 @@ class Connection:
         """Return when a message that leaves now arrives; None if it is lost."""
         model = self._model
         arrives = leaves + self.delay_seconds
-        if model.loss and self._dice().random() < model.loss:
+        if model.loss and self._rng().random() < model.loss:
             return None
         if model.jitter_seconds:
-            arrives += self._dice().random() * model.jitter_seconds
+            arrives += self._rng().random() * model.jitter_seconds
         if link_faults.shakes:
-            arrives += link_faults.extra(leaves, self.pair, self._dice())
+            arrives += link_faults.extra(leaves, self.pair, self._rng())
         if arrives > self.last:
             self.last = arrives
         self.plain = False  # the next message may have to wait for this one

@@ -67,22 +67,22 @@ class LinkFaults:
     dropped: int = 0
     duplicated: int = 0
 
-    def extra(self, now: float, pair: tuple[BrokerId, BrokerId], dice: Random) -> float:
+    def extra(self, now: float, pair: tuple[BrokerId, BrokerId], rng: Random) -> float:
         """Return a message's additional delay on the link between a pair, and forget periods that are over."""
         seconds = 0.0
         self.shakes = [entry for entry in self.shakes if entry[0] > now]
         for _, shake in self.shakes:
             if shake.brokers and pair[0] not in shake.brokers and pair[1] not in shake.brokers:
                 continue
-            seconds += dice.random() * shake.delay_seconds
+            seconds += rng.random() * shake.delay_seconds
             retry = RETRY_SECONDS
             for _ in range(RETRIES_MAX):
-                if dice.random() >= shake.drop:
+                if rng.random() >= shake.drop:
                     break
                 self.dropped += 1
                 seconds += retry
                 retry *= 2
-            if dice.random() < shake.duplicate:
+            if rng.random() < shake.duplicate:
                 self.duplicated += 1
         return seconds
 

@@ -224,7 +224,7 @@ class SimulatedNetwork:
         self.take_in: Callable[[Host, Received | Drained | Missed | None], None]
         self.take_in = self.serve if queues is None else self._queue
         self.numbered = self.features.numbers
-        self.dice = random.Random(f"hostile/{seed}")
+        self.rng = random.Random(f"hostile/{seed}")
         self._record, self._make, self._make_store = record, broker, store
         self.heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self.order: Iterator[int] = itertools.count()
@@ -419,9 +419,7 @@ class SimulatedNetwork:
         period = self._tick_seconds
         if period is not None:
             self.step(host, Ticked(self.now))
-            self.at(
-                self.now + period * (1.0 - self.dice.random()), self._tick, host, host.incarnation, period
-            )
+            self.at(self.now + period * (1.0 - self.rng.random()), self._tick, host, host.incarnation, period)
 
     def _tick_at(self, host: Host, effect: TickAt) -> None:
         """Tell a broker the time when it has asked for that; a paused one is told with its next regular tick."""

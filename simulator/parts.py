@@ -78,7 +78,7 @@ class Whole(Protocol):
     links: LinkModel
     link_faults: LinkFaults
     cuts: Cuts
-    dice: random.Random
+    rng: random.Random
     telemetry: SimulatedTelemetry | None
     observer: Observer | None
     spectator: Spectator | None

@@ -417,13 +417,13 @@ class Sessions:
         if session.subscriber is machine:
             self.acknowledge(session)
 
-    def share(self, session: ClientSession, key: str | None, dice: Random, witness: Witness) -> None:
+    def share(self, session: ClientSession, key: str | None, rng: Random, witness: Witness) -> None:
         """Make a durable subscriber a group of workers."""
         self.groups[session.name] = SimulatedGroup(
             self._network,
             session,
             key,
-            dice,
+            rng,
             witness,
             partial(self.tell, session),
             partial(self._reaches, session),

@@ -186,7 +186,7 @@ class SimulatedTransport:
             )
             return
         if self._datagrams is not None:
-            copies = self._datagrams.arrivals(leaves + connection.delay_seconds, net.dice)
+            copies = self._datagrams.arrivals(leaves + connection.delay_seconds, net.rng)
             if not copies:
                 self._lose(connection, received, leaves, "the link lost the datagram")
             for arrives in copies:

@@ -12,6 +12,6 @@ def kills(usually: int) -> int:
     return int(os.environ.get("RAYVOUS_KILLS", usually))
 
 
-def dice() -> Random:
+def rng() -> Random:
     """Return what draws the moments of a test."""
     return Random(int(os.environ.get("RAYVOUS_KILL_SEED", "20")))

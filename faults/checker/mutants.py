@@ -49,22 +49,22 @@ _T = TypeVar("_T")
 Mutant = Callable[[Trace, "Random"], Trace | None]
 
 
-def drop(trace: Trace, dice: Random) -> Trace | None:
+def drop(trace: Trace, rng: Random) -> Trace | None:
     """Remove all notifications of an event that a subscriber had to get."""
     due = list(dict.fromkeys(_due(trace)))
-    chosen = _one(due, dice)
+    chosen = _one(due, rng)
     return None if chosen is None else Trace(op for op in trace if not _is_note(op, *chosen))
 
 
-def duplicate(trace: Trace, dice: Random) -> Trace | None:
+def duplicate(trace: Trace, rng: Random) -> Trace | None:
     """Repeat a notification some time later."""
-    place = _one([place for place, op in enumerate(trace) if isinstance(op, Notified)], dice)
+    place = _one([place for place, op in enumerate(trace) if isinstance(op, Notified)], rng)
     if place is None:
         return None
-    return _inserted(trace, dice.randint(place + 1, len(trace)), trace.operations[place])
+    return _inserted(trace, rng.randint(place + 1, len(trace)), trace.operations[place])
 
 
-def swap(trace: Trace, dice: Random) -> Trace | None:
+def swap(trace: Trace, rng: Random) -> Trace | None:
     """Exchange two consecutive notifications of one subscriber that are from one publisher."""
     last: dict[tuple[str, str], int] = {}
     pairs: list[tuple[int, int]] = []
@@ -76,7 +76,7 @@ def swap(trace: Trace, dice: Random) -> Trace | None:
             if before is not None and there and _numbers_rise(trace, before, place):
                 pairs.append((before, place))
             last[op.client, op.publisher] = place
-    chosen = _one(pairs, dice)
+    chosen = _one(pairs, rng)
     if chosen is None:
         return None
     out = list(trace)
@@ -88,29 +88,29 @@ def swap(trace: Trace, dice: Random) -> Trace | None:
     return Trace(out)
 
 
-def mismatch(trace: Trace, dice: Random) -> Trace | None:
+def mismatch(trace: Trace, rng: Random) -> Trace | None:
     """Notify a subscriber of an event that none of its past or present subscriptions matches."""
     published = [(place, op) for place, op in enumerate(trace) if isinstance(op, Published)]
     subscribed = by_client(lives(trace))
     choices = [
         (place, client, op)
-        for place, op in _some(published, dice)
+        for place, op in _some(published, rng)
         for client, mine in subscribed.items()
         if not any(test_of(life.selector)(op.event) is True for life in mine)
     ]
-    chosen = _one(choices, dice)
+    chosen = _one(choices, rng)
     if chosen is None:
         return None
     place, client, op = chosen
-    return _notify_at(trace, dice.randint(place + 1, len(trace)), client, (op.publisher, op.sequence))
+    return _notify_at(trace, rng.randint(place + 1, len(trace)), client, (op.publisher, op.sequence))
 
 
-def after_cancel(trace: Trace, dice: Random) -> Trace | None:
+def after_cancel(trace: Trace, rng: Random) -> Trace | None:
     """Notify a subscriber for a cancelled subscription, after the network has settled since."""
     heard = {(op.client, (op.publisher, op.sequence)) for op in trace if isinstance(op, Notified)}
     subscribed = by_client(lives(trace))
     choices = []
-    for life in _some([life for life in lives(trace) if life.cancelled is not None], dice):
+    for life in _some([life for life in lives(trace) if life.cancelled is not None], rng):
         assert life.cancelled is not None
         settled = _next_quiet(trace, life.cancelled)
         if settled is None:
@@ -122,36 +122,36 @@ def after_cancel(trace: Trace, dice: Random) -> Trace | None:
             others = [other for other in subscribed[life.client] if _in_force(trace, other, at)]
             if (life.client, event) not in heard and not any(_matches(other, op) for other in others):
                 choices.append((at, life.client, event))
-    chosen = _one(choices, dice)
+    chosen = _one(choices, rng)
     return None if chosen is None else _notify_at(trace, *chosen)
 
 
-def phantom(trace: Trace, dice: Random) -> Trace | None:
+def phantom(trace: Trace, rng: Random) -> Trace | None:
     """Notify a subscriber of an event that was never published."""
-    client = _one(list(by_client(lives(trace))), dice)
+    client = _one(list(by_client(lives(trace))), rng)
     if client is None:
         return None
-    publisher = _one([op.publisher for op in trace if isinstance(op, Published)], dice) or "nobody"
-    return _notify_at(trace, dice.randint(0, len(trace)), client, (publisher, PHANTOM))
+    publisher = _one([op.publisher for op in trace if isinstance(op, Published)], rng) or "nobody"
+    return _notify_at(trace, rng.randint(0, len(trace)), client, (publisher, PHANTOM))
 
 
-def too_early(trace: Trace, dice: Random) -> Trace | None:
+def too_early(trace: Trace, rng: Random) -> Trace | None:
     """Move a notification to before the publication."""
     published = {
         (op.publisher, op.sequence): place for place, op in enumerate(trace) if isinstance(op, Published)
     }
     notes = [place for place, op in enumerate(trace) if isinstance(op, Notified) and op[2:4] in published]
-    place = _one(notes, dice)
+    place = _one(notes, rng)
     if place is None:
         return None
     out = list(trace)
     note = out.pop(place)
     assert isinstance(note, Notified)
-    out.insert(dice.randint(0, published[note.publisher, note.sequence]), note)
+    out.insert(rng.randint(0, published[note.publisher, note.sequence]), note)
     return Trace(out)
 
 
-def stale(trace: Trace, dice: Random) -> Trace | None:
+def stale(trace: Trace, rng: Random) -> Trace | None:
     """Notify a subscriber of an event that had settled before its subscription was made."""
     heard = {(op.client, (op.publisher, op.sequence)) for op in trace if isinstance(op, Notified)}
     subscribed = by_client(lives(trace))
@@ -164,37 +164,37 @@ def stale(trace: Trace, dice: Random) -> Trace | None:
             late = [life for life in matching if life.registered > settled]
             if matching == late and late and (client, (op.publisher, op.sequence)) not in heard:
                 choices.append((late[0].registered + 1, client, (op.publisher, op.sequence)))
-    chosen = _one(choices, dice)
+    chosen = _one(choices, rng)
     return None if chosen is None else _notify_at(trace, *chosen)
 
 
-def publish_outside(trace: Trace, dice: Random) -> Trace | None:
+def publish_outside(trace: Trace, rng: Random) -> Trace | None:
     """Publish an event that the publisher has not advertised, without any notification."""
     if not any(isinstance(op, Advertised) for op in trace):
         return None
     return Trace([*trace, Published(_end(trace), "stranger", 1, {"unannounced": True})])
 
 
-def notify_outside(trace: Trace, dice: Random) -> Trace | None:
+def notify_outside(trace: Trace, rng: Random) -> Trace | None:
     """Publish an event that the publisher has not advertised, and notify a subscriber of it."""
-    outside = publish_outside(trace, dice)
-    client = _one(list(by_client(lives(trace))), dice)
+    outside = publish_outside(trace, rng)
+    client = _one(list(by_client(lives(trace))), rng)
     if outside is None or client is None:
         return None
     return _notify_at(outside, len(outside), client, ("stranger", 1))
 
 
-def unnoticed(trace: Trace, dice: Random) -> Trace | None:
+def unnoticed(trace: Trace, rng: Random) -> Trace | None:
     """Remove the notice for an event that a subscriber is notified of: no upstream router was ever told to send it."""
     born = {(op.publisher, op.sequence): (at, op) for at, op in enumerate(trace) if isinstance(op, Published)}
     given = by_client(lives(trace, Adv))
     choices = []
-    for note in _some(trace.notifications(), dice):
+    for note in _some(trace.notifications(), rng):
         at, op = born.get((note.publisher, note.sequence), (0, None))
         others = [life for client, mine in given.items() if client != note.client for life in mine]
         if op is not None and given.get(note.client) and any(life.registered < at for life in others):
             choices.append((note.client, op))
-    chosen = _one(choices, dice)
+    chosen = _one(choices, rng)
     if chosen is None:
         return None
     client, event = chosen
@@ -202,7 +202,7 @@ def unnoticed(trace: Trace, dice: Random) -> Trace | None:
     return Trace(op for at, op in enumerate(trace) if at not in never)
 
 
-def silence(trace: Trace, dice: Random) -> Trace | None:
+def silence(trace: Trace, rng: Random) -> Trace | None:
     """Remove all notifications, and report all events as lost."""
     if not any(True for _ in _due(trace)):
         return None
@@ -211,20 +211,20 @@ def silence(trace: Trace, dice: Random) -> Trace | None:
     return Trace([*rest, *lost])
 
 
-def lose_too_soon(trace: Trace, dice: Random) -> Trace | None:
+def lose_too_soon(trace: Trace, rng: Random) -> Trace | None:
     """Remove an event that a subscriber had to get, and report it at once as lost."""
-    chosen = _one(list(dict.fromkeys(_due(trace))), dice)
+    chosen = _one(list(dict.fromkeys(_due(trace))), rng)
     if chosen is None:
         return None
     return _lost_at_once(trace, chosen, [], [])
 
 
-def lose_what_had_settled(trace: Trace, dice: Random) -> Trace | None:
+def lose_what_had_settled(trace: Trace, rng: Random) -> Trace | None:
     """Remove an event that a subscriber had to get, and report it as lost long after everything had settled.
 
     The `Kept` operations are removed too, so that only the age could explain the loss.
     """
-    chosen = _one(list(dict.fromkeys(_due(trace))), dice)
+    chosen = _one(list(dict.fromkeys(_due(trace))), rng)
     if chosen is None:
         return None
     client, event = chosen
@@ -232,10 +232,10 @@ def lose_what_had_settled(trace: Trace, dice: Random) -> Trace | None:
     return Trace([*rest, LossTold(_end(trace) + 1e9, client, *event)])
 
 
-def keep_room(trace: Trace, dice: Random) -> Trace | None:
+def keep_room(trace: Trace, rng: Random) -> Trace | None:
     """Attribute what displaced a lost event to another keeper, so that nothing explains the loss."""
     told = [(op.client, op[2:4]) for op in trace if isinstance(op, LossTold)]
-    lost = _one([told[place] for place, due in enumerate(_had_to_come(trace, told)) if due], dice)
+    lost = _one([told[place] for place, due in enumerate(_had_to_come(trace, told)) if due], rng)
     if lost is None:
         return None
     mine = [
@@ -249,15 +249,15 @@ def keep_room(trace: Trace, dice: Random) -> Trace | None:
     )
 
 
-def lower_afterwards(trace: Trace, dice: Random) -> Trace | None:
+def lower_afterwards(trace: Trace, rng: Random) -> Trace | None:
     """Remove an event that a subscriber had to get, report it at once as lost, and only then retain nothing."""
-    chosen = _one(list(dict.fromkeys(_due(trace))), dice)
+    chosen = _one(list(dict.fromkeys(_due(trace))), rng)
     if chosen is None:
         return None
     return _lost_at_once(trace, chosen, [], [Bounded(0.0, "", 0, 0, 0.0), Bounded(0.0, chosen[0], 0, 0, 0.0)])
 
 
-def lower_when_passed(trace: Trace, dice: Random) -> Trace | None:
+def lower_when_passed(trace: Trace, rng: Random) -> Trace | None:
     """Remove an event that a subscriber had to get, and retain nothing as soon as it has a later one of the publisher.
 
     Until then so much is retained that nothing explains the loss, which is reported last.
@@ -272,7 +272,7 @@ def lower_when_passed(trace: Trace, dice: Random) -> Trace | None:
             passing[note.client, event] = later
         last[note.client, note.publisher] = event
     chosen = _one(
-        [due for due in dict.fromkeys(_due(trace)) if due in passing and due[1][0] not in dead], dice
+        [due for due in dict.fromkeys(_due(trace)) if due in passing and due[1][0] not in dead], rng
     )
     if chosen is None:
         return None
@@ -288,16 +288,16 @@ def lower_when_passed(trace: Trace, dice: Random) -> Trace | None:
     return Trace([*out, LossTold(_end(trace), client, *event)])
 
 
-def durable_afterwards(trace: Trace, dice: Random) -> Trace | None:
+def durable_afterwards(trace: Trace, rng: Random) -> Trace | None:
     """Remove an event that a subscriber had to get; make it a durable one, with no room, and report the loss."""
     durable = {op.client for op in trace if isinstance(op, Bounded)}
-    chosen = _one([due for due in dict.fromkeys(_due(trace)) if due[0] not in durable], dice)
+    chosen = _one([due for due in dict.fromkeys(_due(trace)) if due[0] not in durable], rng)
     if chosen is None:
         return None
     return _lost_at_once(trace, chosen, [Bounded(0.0, chosen[0], 0, 0, 0.0)], [])
 
 
-def die_alone(trace: Trace, dice: Random) -> Trace | None:
+def die_alone(trace: Trace, rng: Random) -> Trace | None:
     """Let the publisher of an event die, which one subscriber has, and another one is said to have lost by that.
 
     The `Kept` operations of the event are removed, so that no broker is known to have had it.
@@ -305,7 +305,7 @@ def die_alone(trace: Trace, dice: Random) -> Trace | None:
     had: dict[EventId, set[str]] = {}
     for note in trace.notifications():
         had.setdefault((note.publisher, note.sequence), set()).add(note.client)
-    chosen = _one([due for due in dict.fromkeys(_due(trace)) if len(had[due[1]]) > 1], dice)
+    chosen = _one([due for due in dict.fromkeys(_due(trace)) if len(had[due[1]]) > 1], rng)
     if chosen is None:
         return None
     event = chosen[1]
@@ -313,7 +313,7 @@ def die_alone(trace: Trace, dice: Random) -> Trace | None:
     return _lost_at_once(rest, chosen, [Died(0.0, ITSELF, event[0])], [])
 
 
-def fall(trace: Trace, dice: Random) -> Trace | None:
+def fall(trace: Trace, rng: Random) -> Trace | None:
     """Exchange the numbers of two events that one publisher published one after the other."""
     last: dict[str, int] = {}
     pairs: list[tuple[int, int]] = []
@@ -322,7 +322,7 @@ def fall(trace: Trace, dice: Random) -> Trace | None:
             if op.publisher in last:
                 pairs.append((last[op.publisher], place))
             last[op.publisher] = place
-    chosen = _one(pairs, dice)
+    chosen = _one(pairs, rng)
     if chosen is None:
         return None
     out = list(trace)
@@ -332,14 +332,14 @@ def fall(trace: Trace, dice: Random) -> Trace | None:
     return Trace(out)
 
 
-def unobserved(trace: Trace, dice: Random) -> Trace | None:
+def unobserved(trace: Trace, rng: Random) -> Trace | None:
     """Leave out that anything was confirmed, settled or delivered."""
     return Trace(op for op in trace if not isinstance(op, Confirmed | Answered | Settled | Notified))
 
 
-def forge_answer(trace: Trace, dice: Random) -> Trace | None:
+def forge_answer(trace: Trace, rng: Random) -> Trace | None:
     """Claim that a subscription is in force for a publisher of which the subscriber then gets nothing."""
-    chosen = _one([(place, event[0]) for place, event, _ in _not_owed(trace)], dice)
+    chosen = _one([(place, event[0]) for place, event, _ in _not_owed(trace)], rng)
     if chosen is None:
         return None
     place, publisher = chosen
@@ -350,9 +350,9 @@ def forge_answer(trace: Trace, dice: Random) -> Trace | None:
     return Trace(out)
 
 
-def leave_answer_out(trace: Trace, dice: Random) -> Trace | None:
+def leave_answer_out(trace: Trace, rng: Random) -> Trace | None:
     """Remove the answer that a subscription is in force for fewer publishers than before."""
-    place = _one([place for place, _, owed_before in _not_owed(trace) if owed_before], dice)
+    place = _one([place for place, _, owed_before in _not_owed(trace) if owed_before], rng)
     return None if place is None else Trace(op for at, op in enumerate(trace) if at != place)
 
 
@@ -388,13 +388,13 @@ NOT_DECIDED: Final[dict[str, Mutant]] = {"unobserved": unobserved}
 """Mutants that violate nothing, and do not hold either."""
 
 
-def _one(choices: Sequence[_T], dice: Random) -> _T | None:
-    return dice.choice(choices) if choices else None
+def _one(choices: Sequence[_T], rng: Random) -> _T | None:
+    return rng.choice(choices) if choices else None
 
 
-def _some(choices: list[_T], dice: Random) -> list[_T]:
+def _some(choices: list[_T], rng: Random) -> list[_T]:
     """Return at most 50 of the choices, which is enough also for long traces."""
-    return choices if len(choices) <= 50 else dice.sample(choices, 50)
+    return choices if len(choices) <= 50 else rng.sample(choices, 50)
 
 
 def _end(trace: Trace) -> float:

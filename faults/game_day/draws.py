@@ -48,17 +48,17 @@ class DrawnFault:
 
 def drawn(terms: Terms, number: int) -> DrawnFault:
     """Return the fault of that number, from 1."""
-    dice = random.Random(f"game day/{terms.seed}/{number}")
-    kinds = dice.sample(terms.kinds, len(terms.kinds))
+    rng = random.Random(f"game day/{terms.seed}/{number}")
+    kinds = rng.sample(terms.kinds, len(terms.kinds))
     mean = 1.0 / terms.per_second
     least, most = (part * mean for part in GAPS)
     return DrawnFault(
         number,
         tuple(kinds),
-        dice.random(),
-        min(max(least, dice.expovariate(terms.per_second)), most),
-        round(dice.uniform(*terms.lease_seconds), 3),
-        round(dice.uniform(*DELAY_SECONDS), 3),
+        rng.random(),
+        min(max(least, rng.expovariate(terms.per_second)), most),
+        round(rng.uniform(*terms.lease_seconds), 3),
+        round(rng.uniform(*DELAY_SECONDS), 3),
     )
 
 

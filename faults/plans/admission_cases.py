@@ -28,17 +28,17 @@ SHARES: Final = (0.0, 0.0, 0.0, 0.2, 0.4, None)
 
 def with_admission(case: Case) -> Case:
     """Extend a case with advertisements, capacities and priorities."""
-    dice = random.Random(f"chaos/admission/{case.seed}")
+    rng = random.Random(f"chaos/admission/{case.seed}")
     clients = list(dict.fromkeys(action.client for action in case.opening))
     publishers = [client for client in clients if publishes(client)]
-    adverts = {name: DrawnAdvertisement(_selector(dice), dice.uniform(10.0, 50.0)) for name in publishers}
+    adverts = {name: DrawnAdvertisement(_selector(rng), rng.uniform(10.0, 50.0)) for name in publishers}
     total = sum(each.rate for each in adverts.values())
     capacities = {
-        place.broker: Capacity(total * dice.uniform(0.3, 1.5), total * dice.uniform(0.3, 1.5))
+        place.broker: Capacity(total * rng.uniform(0.3, 1.5), total * rng.uniform(0.3, 1.5))
         for place in topology_of(case.topology).positions()
     }
     admission = AdmissionConfig(
-        dice.choice(SHARES), dice.choice(("paper", "tight")), Capacity(total, total), capacities
+        rng.choice(SHARES), rng.choice(("paper", "tight")), Capacity(total, total), capacities
     )
 
     def left(actions: Iterable[Action]) -> tuple[Action, ...]:
@@ -49,7 +49,7 @@ def with_admission(case: Case) -> Case:
         case,
         admission=admission.validate(),
         adverts=adverts,
-        priorities={client: dice.randrange(3) for client in clients if client not in adverts},
+        priorities={client: rng.randrange(3) for client in clients if client not in adverts},
         opening=left(case.opening),
         actions=left(case.actions),
         closing=left(case.closing),
@@ -63,11 +63,11 @@ def _of_advert(action: Action, adverts: dict[str, DrawnAdvertisement]) -> Action
     return replace(action, events=tuple(event for event in action.events if item.matches(event)))
 
 
-def _selector(dice: random.Random) -> str:
-    if dice.random() < 0.3:
+def _selector(rng: random.Random) -> str:
+    if rng.random() < 0.3:
         return "TRUE"
-    if dice.random() < 0.5:
-        names = ", ".join(f"'{name}'" for name in dice.sample(SYMBOLS, 4))
+    if rng.random() < 0.5:
+        names = ", ".join(f"'{name}'" for name in rng.sample(SYMBOLS, 4))
         return f"symbol IN ({names})"
-    low = dice.randrange(0, 50)
+    low = rng.randrange(0, 50)
     return f"price BETWEEN {low} AND {low + 50}"

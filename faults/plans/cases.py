@@ -338,9 +338,9 @@ def draw_case(
     restless
         Whether clients also subscribe, cancel and move during the faults.
     """
-    dice = random.Random(f"chaos/{seed}")
+    rng = random.Random(f"chaos/{seed}")
     if topology is None:
-        topology, degree = _topology(dice, brokers_max)
+        topology, degree = _topology(rng, brokers_max)
     else:
         degree = topology.get("degree", 0)
     positions = topology_of(topology).positions()
@@ -348,21 +348,21 @@ def draw_case(
     if made.membership is Membership.NODES:
         degree = max(degree, *(len(place.children) for place in made.positions(positions)))
     links = LinkModel(
-        spread_seconds=dice.choice((0.0, 0.01, 0.05)), jitter_seconds=dice.choice((0.0, 0.005, 0.05))
+        spread_seconds=rng.choice((0.0, 0.01, 0.05)), jitter_seconds=rng.choice((0.0, 0.005, 0.05))
     )
     if not heals:
         recovery = None
     elif recovery is None:
         recovery = Recovery.for_simulator(
-            degree=degree + dice.choice((0, 0, 1, 4)),
+            degree=degree + rng.choice((0, 0, 1, 4)),
             retention_seconds=RETENTION_SECONDS,
-            detector=dice.choice(("adaptive", "adaptive", "fixed")),
+            detector=rng.choice(("adaptive", "adaptive", "fixed")),
         )
     given = plan
     if plan is None:
         plan = (
             draw(
-                dice,
+                rng,
                 positions,
                 seconds,
                 kinds=kinds,
@@ -373,12 +373,12 @@ def draw_case(
             if heals
             else FaultPlan("nothing", heal_seconds=seconds)
         )
-    opening, actions, closing = _doings(dice, positions, plan.heal_seconds)
+    opening, actions, closing = _doings(rng, positions, plan.heal_seconds)
     if not restless:
         actions = tuple(action for action in actions if action.do == "publish")
     if aim is not None and given is None:
         homes = sorted({action.broker for action in opening})
-        plan = aimed(dice, plan, aim, positions, homes)
+        plan = aimed(rng, plan, aim, positions, homes)
     operated: tuple[Operation, ...] = ()
     if operations and recovery is not None:
         tree = made.membership is not Membership.VIEWS
@@ -391,16 +391,16 @@ def draw_case(
 
 def draw_operations(seed: int, seconds: float, *, tree: bool = True) -> tuple[Operation, ...]:
     """Return the operations on the network of a seed, a tree or not, during `seconds` of faults."""
-    dice = random.Random(f"operations/{seed}")
+    rng = random.Random(f"operations/{seed}")
     weights = {word: weight for word, weight in OPERATIONS.items() if tree or word not in IN_TREES}
     drawn = [
         Operation(
-            round(dice.uniform(0.0, 0.9) * seconds, 3),
-            dice.choices(list(weights), list(weights.values()))[0],
-            dice.random(),
-            dice.randint(1, 4),
+            round(rng.uniform(0.0, 0.9) * seconds, 3),
+            rng.choices(list(weights), list(weights.values()))[0],
+            rng.random(),
+            rng.randint(1, 4),
         )
-        for _ in range(dice.randint(1, 6))
+        for _ in range(rng.randint(1, 6))
     ]
     return tuple(sorted(drawn, key=lambda operation: operation.at_seconds))
 
@@ -414,17 +414,17 @@ def small_topology(seed: int, brokers_max: int) -> dict[str, int]:
 
     There is always a cluster below the root, and a normal broker, so that every aim has a target.
     """
-    dice = random.Random(f"small/{seed}")
-    clusters = dice.randint(2 if brokers_max < 6 else 3, max(2, min(4, brokers_max // 2)))
-    members = dice.randint(2, max(2, min(3, brokers_max // clusters)))
-    return {"clusters": clusters, "brokers_per_cluster": members, "degree": dice.randint(1, 3)}
+    rng = random.Random(f"small/{seed}")
+    clusters = rng.randint(2 if brokers_max < 6 else 3, max(2, min(4, brokers_max // 2)))
+    members = rng.randint(2, max(2, min(3, brokers_max // clusters)))
+    return {"clusters": clusters, "brokers_per_cluster": members, "degree": rng.randint(1, 3)}
 
 
-def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, object], int]:
-    size = max(1, round(brokers_max * dice.random() ** 1.5)) if dice.random() < 0.9 else brokers_max
-    degree = dice.randint(1, 4)
-    if dice.random() < 0.5:
-        members = dice.randint(1, min(6, size))
+def _topology(rng: random.Random, brokers_max: int) -> tuple[dict[str, object], int]:
+    size = max(1, round(brokers_max * rng.random() ** 1.5)) if rng.random() < 0.9 else brokers_max
+    degree = rng.randint(1, 4)
+    if rng.random() < 0.5:
+        members = rng.randint(1, min(6, size))
         clusters = max(1, size // members)
         return {"clusters": clusters, "brokers_per_cluster": members, "degree": degree}, degree
     parents: dict[str, str | None] = {"REB": None}
@@ -432,14 +432,14 @@ def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, object],
     room = {"REB": degree}
     brokers = 1
     while brokers < size:
-        if dice.random() < 0.35:
-            above = dice.choice([name for name, left in room.items() if left])
+        if rng.random() < 0.35:
+            above = rng.choice([name for name, left in room.items() if left])
             name = f"D{len(parents)}"
             parents[name] = above
             room[above] -= 1
             room[name] = degree
         else:
-            head = dice.choice(list(parents))
+            head = rng.choice(list(parents))
             members_of.setdefault(head, []).append(f"N{brokers}")
         brokers += 1
     return {"parents": parents, "members": members_of}, degree
@@ -448,44 +448,44 @@ def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, object],
 Doings: TypeAlias = tuple[tuple[Action, ...], tuple[Action, ...], tuple[Action, ...]]
 
 
-def _doings(dice: random.Random, positions: Sequence[Position], seconds: float) -> Doings:
+def _doings(rng: random.Random, positions: Sequence[Position], seconds: float) -> Doings:
     brokers = [place.broker for place in positions]
-    subscribers = [f"s{number}" for number in range(1, dice.randint(3, 25) + 1)]
-    publishers = [f"p{number}" for number in range(1, dice.randint(1, 6) + 1)]
-    homes = {client: dice.choice(brokers) for client in (*subscribers, *publishers)}
+    subscribers = [f"s{number}" for number in range(1, rng.randint(3, 25) + 1)]
+    publishers = [f"p{number}" for number in range(1, rng.randint(1, 6) + 1)]
+    homes = {client: rng.choice(brokers) for client in (*subscribers, *publishers)}
     numbers = dict.fromkeys(subscribers, 0)
     open_numbers: dict[str, list[int]] = {client: [] for client in subscribers}
 
     def subscribe(at: float, client: str) -> Action:
         numbers[client] += 1
         open_numbers[client].append(numbers[client])
-        selector = random_selector(dice)
+        selector = random_selector(rng)
         return Action(at, "subscribe", client, homes[client], numbers[client], selector)
 
     def publish(at: float, client: str) -> Action:
-        events = tuple(random_event(dice) for _ in range(dice.choice((1, 1, 2, 5))))
+        events = tuple(random_event(rng) for _ in range(rng.choice((1, 1, 2, 5))))
         return Action(at, "publish", client, homes[client], events=events)
 
     opening = [
-        subscribe(dice.random() - BUILD_SECONDS, client)
+        subscribe(rng.random() - BUILD_SECONDS, client)
         for client in subscribers
-        for _ in range(dice.randint(1, 3))
+        for _ in range(rng.randint(1, 3))
     ]
-    opening += [publish(dice.random() - BUILD_SECONDS / 2, client) for client in publishers]
+    opening += [publish(rng.random() - BUILD_SECONDS / 2, client) for client in publishers]
     times = [
-        *((at, "publish") for at in _moments(dice, dice.choice((2.0, 10.0, 10.0, 20.0)), seconds)),
-        *((at, "churn") for at in _moments(dice, dice.choice((0.0, 0.3, 2.0)), seconds)),
-        *((at, "move") for at in _moments(dice, dice.choice((0.0, 0.0, 0.15)), seconds)),
+        *((at, "publish") for at in _moments(rng, rng.choice((2.0, 10.0, 10.0, 20.0)), seconds)),
+        *((at, "churn") for at in _moments(rng, rng.choice((0.0, 0.3, 2.0)), seconds)),
+        *((at, "move") for at in _moments(rng, rng.choice((0.0, 0.0, 0.15)), seconds)),
     ]
     actions: list[Action] = []
     for at, what in sorted(times):
-        client = dice.choice(subscribers)
+        client = rng.choice(subscribers)
         if what == "publish":
-            actions.append(publish(at, dice.choice(publishers)))
+            actions.append(publish(at, rng.choice(publishers)))
         elif what == "move":
-            actions.append(Action(at, "move", dice.choice(subscribers + publishers), dice.choice(brokers)))
-        elif dice.random() < 0.5 and len(open_numbers[client]) > 1:
-            number = open_numbers[client].pop(dice.randrange(len(open_numbers[client])))
+            actions.append(Action(at, "move", rng.choice(subscribers + publishers), rng.choice(brokers)))
+        elif rng.random() < 0.5 and len(open_numbers[client]) > 1:
+            number = open_numbers[client].pop(rng.randrange(len(open_numbers[client])))
             actions.append(Action(at, "cancel", client, number=number))
         else:
             actions.append(subscribe(at, client))
@@ -502,9 +502,9 @@ def publishes(client: str) -> bool:
     return client.startswith("p")
 
 
-def _moments(dice: random.Random, per_second: float, seconds: float) -> list[float]:
+def _moments(rng: random.Random, per_second: float, seconds: float) -> list[float]:
     out: list[float] = []
     at = 0.0
-    while per_second and (at := at + dice.expovariate(per_second)) < seconds:
+    while per_second and (at := at + rng.expovariate(per_second)) < seconds:
         out.append(at)
     return out

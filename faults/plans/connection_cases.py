@@ -30,21 +30,21 @@ LASTS: Final = 0.05, 0.5
 
 def with_connection_faults(case: Case) -> Case:
     """Extend a case with faults of connections."""
-    dice = random.Random(f"chaos/connections/{case.seed}")
+    rng = random.Random(f"chaos/connections/{case.seed}")
     brokers = [place.broker for place in topology_of(case.topology).positions()]
     plan, words, weights = case.plan, list(CONNECTION_KINDS), list(CONNECTION_KINDS.values())
     first = plan.faults[0].at_seconds if plan.faults else 0.0
     drawn = [
-        _drawn(dice, dice.choices(words, weights)[0], dice.choice(brokers), first, plan.heal_seconds)
-        for _ in range(dice.randint(0, CONNECTION_FAULTS_MAX))
+        _drawn(rng, rng.choices(words, weights)[0], rng.choice(brokers), first, plan.heal_seconds)
+        for _ in range(rng.randint(0, CONNECTION_FAULTS_MAX))
     ]
     faults = sorted((*plan.faults, *drawn), key=lambda fault: fault.at_seconds)
     return replace(case, plan=replace(plan, faults=tuple(faults)))
 
 
-def _drawn(dice: random.Random, kind: str, broker: BrokerId, first: float, seconds: float) -> Fault:
-    at = round(max(first, dice.uniform(0.0, 0.9) * seconds), 3)
-    lasts = round(dice.uniform(*LASTS) * seconds, 3)
+def _drawn(rng: random.Random, kind: str, broker: BrokerId, first: float, seconds: float) -> Fault:
+    at = round(max(first, rng.uniform(0.0, 0.9) * seconds), 3)
+    lasts = round(rng.uniform(*LASTS) * seconds, 3)
     if kind == "reset_connections":
         return ResetConnections(at, broker)
     return (StopReading if kind == "stop_reading" else RefuseConnections)(at, broker, lasts)

@@ -33,18 +33,16 @@ ALWAYS: Final = "tables", "numbers", "membership", "deduplicator"
 
 def with_damage(case: Case) -> Case:
     """Extend a case with damage to parts of the state of brokers."""
-    dice = random.Random(f"chaos/damage/{case.seed}")
+    rng = random.Random(f"chaos/damage/{case.seed}")
     brokers = [place.broker for place in topology_of(case.topology).positions()]
     plan = case.plan
     drawn: list[Fault] = [
-        Damage(
-            round(dice.uniform(0.0, 0.9) * plan.heal_seconds, 3), dice.choice(brokers), dice.choice(ALWAYS)
-        )
-        for _ in range(dice.randint(1, DAMAGES_MAX))
+        Damage(round(rng.uniform(0.0, 0.9) * plan.heal_seconds, 3), rng.choice(brokers), rng.choice(ALWAYS))
+        for _ in range(rng.randint(1, DAMAGES_MAX))
     ]
     there = (*(("positions", "store") if case.stable else ()), *(("books",) if case.features.admits else ()))
     for what in there:
-        broker, at = dice.choice(brokers), round(dice.uniform(0.0, 0.9) * plan.heal_seconds, 3)
+        broker, at = rng.choice(brokers), round(rng.uniform(0.0, 0.9) * plan.heal_seconds, 3)
         drawn += [Damage(at, broker, what), *([Crash(at, broker)] if what == "store" else [])]
     faults = sorted((*plan.faults, *drawn), key=lambda fault: fault.at_seconds)
     return that_compares(replace(case, plan=replace(plan, faults=tuple(faults))))

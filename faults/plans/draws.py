@@ -82,7 +82,7 @@ SLOW_FACTORS: Final = (5.0, 20.0, 100.0)
 
 
 def draw(
-    dice: Random,
+    rng: Random,
     positions: Sequence[Position],
     seconds: float,
     *,
@@ -95,7 +95,7 @@ def draw(
 
     Parameters
     ----------
-    dice
+    rng
         The source of randomness.
     positions
         The brokers of the network.
@@ -110,29 +110,29 @@ def draw(
     flat
         Whether the network has no tree: then the kinds are those of `FLAT_KINDS`, else those of `KINDS`.
     """
-    drawer = _Drawer(dice, positions, seconds)
+    drawer = _Drawer(rng, positions, seconds)
     known = FLAT_KINDS if flat else KINDS
     words = list(known if kinds is None else kinds)
     weights = [known[word] for word in words]
-    count = 1 if dice.random() < 0.35 else dice.randint(2, max(2, faults_max))
-    at = dice.uniform(0.0, 0.4) * seconds
+    count = 1 if rng.random() < 0.35 else rng.randint(2, max(2, faults_max))
+    at = rng.uniform(0.0, 0.4) * seconds
     for _ in range(count):
-        drawer.add(dice.choices(words, weights)[0], at)
-        if dice.random() < 0.5:  # else the next one comes at the same time
-            at = dice.uniform(at, min(at + 0.4 * seconds, 0.9 * seconds))
+        drawer.add(rng.choices(words, weights)[0], at)
+        if rng.random() < 0.5:  # else the next one comes at the same time
+            at = rng.uniform(at, min(at + 0.4 * seconds, 0.9 * seconds))
         else:
-            at = min(at + dice.choice((0.0, 0.0, dice.random() / 2)), 0.9 * seconds)
+            at = min(at + rng.choice((0.0, 0.0, rng.random() / 2)), 0.9 * seconds)
     return drawer.plan(name)
 
 
 def aimed(
-    dice: Random, plan: FaultPlan, aim: str, positions: Sequence[Position], homes: Sequence[BrokerId]
+    rng: Random, plan: FaultPlan, aim: str, positions: Sequence[Position], homes: Sequence[BrokerId]
 ) -> FaultPlan:
     """Return the plan with a fault ahead of all others that kills the target of `aim`, or with this fault only.
 
     Parameters
     ----------
-    dice
+    rng
         The source of randomness.
     plan
         A plan for a network with these positions.
@@ -143,15 +143,15 @@ def aimed(
     homes
         The brokers to which clients are attached.
     """
-    at = round(dice.uniform(0.02, 0.1) * plan.heal_seconds, 3)
+    at = round(rng.uniform(0.02, 0.1) * plan.heal_seconds, 3)
     later = tuple(replace(fault, at_seconds=max(at, fault.at_seconds)) for fault in plan.faults)
-    if dice.random() < 0.5:
+    if rng.random() < 0.5:
         later = ()
-    back = at + dice.uniform(0.3, 0.9) * (plan.heal_seconds - at)
-    fault, brokers = _aim(dice, aim, at, positions, homes)
+    back = at + rng.uniform(0.3, 0.9) * (plan.heal_seconds - at)
+    fault, brokers = _aim(rng, aim, at, positions, homes)
     undone: tuple[Fault, ...] = ()
     stay_dead = set(plan.stay_dead) if later else set()
-    fate = dice.random()
+    fate = rng.random()
     if fate < 0.4:
         undone = tuple(Restart(round(back, 3), broker) for broker in brokers)
     elif fate < 0.7:
@@ -161,16 +161,16 @@ def aimed(
 
 
 def _aim(
-    dice: Random, aim: str, at: float, positions: Sequence[Position], homes: Sequence[BrokerId]
+    rng: Random, aim: str, at: float, positions: Sequence[Position], homes: Sequence[BrokerId]
 ) -> tuple[Fault, tuple[BrokerId, ...]]:
     """Return the fault, and the brokers that it kills as far as that is known beforehand."""
     if aim == "root":
-        return CrashRoot(at, dice.random() < 0.5), ()
+        return CrashRoot(at, rng.random() < 0.5), ()
     if aim == "rendezvous":
         return CrashRendezvous(at), ()
     if aim == "cluster":
         below = [place for place in positions if place.role == "DEB"]
-        chosen = dice.choice(below)
+        chosen = rng.choice(below)
         return CrashCluster(at, chosen.cluster), chosen.members
     among = {
         "broker": [place.broker for place in positions],
@@ -179,17 +179,17 @@ def _aim(
         "normal": [place.broker for place in positions if place.role == "NEB"],
         "home": list(homes),
     }[aim]
-    broker = dice.choice(among)
+    broker = rng.choice(among)
     return (Leave if aim == "leave" else Crash)(at, broker), (broker,)
 
 
 class _Drawer:
-    def __init__(self, dice: Random, positions: Sequence[Position], seconds: float) -> None:
-        self.dice = dice
+    def __init__(self, rng: Random, positions: Sequence[Position], seconds: float) -> None:
+        self.rng = rng
         self.positions = list(positions)
         self.seconds = seconds
         self.brokers = [place.broker for place in positions]
-        self.spared = dice.choice(self.brokers)
+        self.spared = rng.choice(self.brokers)
         self.clusters: dict[ClusterId, Position] = {}
         for place in positions:
             if place.broker == place.designated:
@@ -222,10 +222,10 @@ class _Drawer:
 
     def _until(self, at: float) -> float | None:
         """Return when a fault is undone; None leaves it to the healing."""
-        if self.dice.random() < 0.3:
+        if self.rng.random() < 0.3:
             return None
         longest = (self.seconds - at) * 0.95
-        return round(at + longest * self.dice.random() ** 2, 3)  # short times are more likely
+        return round(at + longest * self.rng.random() ** 2, 3)  # short times are more likely
 
     def _add(self, fault: Fault, undo: Callable[..., Fault], *given: object) -> None:
         """Add a fault, and the fault that undoes it, unless that is left to the healing."""
@@ -235,14 +235,14 @@ class _Drawer:
             self.faults.append(undo(until, *given))
 
     def _crash(self, at: float, among: Sequence[BrokerId]) -> None:
-        broker = self.dice.choice(among)
+        broker = self.rng.choice(among)
         if broker != self.spared:
             self.faults.append(Crash(at, broker))
             self._fate(at, [broker])
 
     def _fate(self, at: float, brokers: Sequence[BrokerId]) -> None:
         """Let dead brokers be restarted one by one, or stay dead."""
-        if self.dice.random() < 0.3:
+        if self.rng.random() < 0.3:
             self.stay_dead |= dict.fromkeys(brokers)
             return
         for broker in brokers:
@@ -251,19 +251,19 @@ class _Drawer:
                 self.faults.append(Restart(until, broker))
 
     def _crash_cluster(self, at: float) -> None:
-        cluster = self.dice.choice(list(self.clusters))
+        cluster = self.rng.choice(list(self.clusters))
         members = self.clusters[cluster].members
         if self.spared not in members:
             self.faults.append(CrashCluster(at, cluster))
             self._fate(at, members)
 
     def _crash_root(self, at: float) -> None:
-        self.faults.append(CrashRoot(at, self.dice.random() < 0.7))
+        self.faults.append(CrashRoot(at, self.rng.random() < 0.7))
 
     def _leave(self, at: float) -> None:
-        broker = self.dice.choice(self.brokers)
+        broker = self.rng.choice(self.brokers)
         if broker != self.spared:
-            comes_back = self.dice.random() < 0.7
+            comes_back = self.rng.random() < 0.7
             self.faults.append(Leave(at, broker, comes_back))
             until = self._until(at)
             if comes_back and until is not None:
@@ -273,24 +273,24 @@ class _Drawer:
         self._add(CrashRendezvous(at), RestartRendezvous)
 
     def _pause(self, at: float) -> None:
-        broker = self.dice.choice(self.brokers)
+        broker = self.rng.choice(self.brokers)
         self._add(Pause(at, broker), Resume, broker)
 
     def _slow(self, at: float) -> None:
-        broker = self.dice.choice(self.brokers)
-        self._add(Slow(at, broker, self.dice.choice(SLOW_FACTORS)), Slow, broker, 1.0)
+        broker = self.rng.choice(self.brokers)
+        self._add(Slow(at, broker, self.rng.choice(SLOW_FACTORS)), Slow, broker, 1.0)
 
     def _cut(self, at: float) -> None:
         if len(self.brokers) < 2:
             return
-        one, other = sorted(self.dice.sample(self.brokers, 2))
+        one, other = sorted(self.rng.sample(self.brokers, 2))
         self._add(Cut(at, one, other), Mend, one, other)
 
     def _cut_tree(self, at: float) -> None:
         below = [place for place in self.clusters.values() if place.parent is not None]
         if not below:
             return
-        place = self.dice.choice(below)
+        place = self.rng.choice(below)
         upper = next(other.cluster for other in self.positions if other.broker == place.parent)
         one, other = sorted((place.cluster, upper))
         self._add(CutClusters(at, one, other), MendClusters, one, other)
@@ -298,20 +298,20 @@ class _Drawer:
     def _partition(self, at: float) -> None:
         if len(self.clusters) < 2:
             return
-        count = self.dice.randint(1, len(self.clusters) - 1)
-        apart = tuple(sorted(self.dice.sample(list(self.clusters), count)))
-        self._add(Partition(at, apart, self.dice.random() < 0.5), Heal)
+        count = self.rng.randint(1, len(self.clusters) - 1)
+        apart = tuple(sorted(self.rng.sample(list(self.clusters), count)))
+        self._add(Partition(at, apart, self.rng.random() < 0.5), Heal)
 
     def _shake(self, at: float) -> None:
-        some = self.dice.random() < 0.5
-        chosen = tuple(sorted(self.dice.sample(self.brokers, min(3, len(self.brokers))))) if some else ()
+        some = self.rng.random() < 0.5
+        chosen = tuple(sorted(self.rng.sample(self.brokers, min(3, len(self.brokers))))) if some else ()
         self.faults.append(
             Shake(
                 at,
-                seconds=round(self.dice.uniform(0.05, 0.9) * (self.seconds - at), 3),
-                delay_seconds=self.dice.choice((0.0, 0.05, 0.5)),
-                drop=self.dice.choice((0.0, 0.01, 0.2)),
-                duplicate=self.dice.choice((0.0, 0.05)),
+                seconds=round(self.rng.uniform(0.05, 0.9) * (self.seconds - at), 3),
+                delay_seconds=self.rng.choice((0.0, 0.05, 0.5)),
+                drop=self.rng.choice((0.0, 0.01, 0.2)),
+                duplicate=self.rng.choice((0.0, 0.05)),
                 brokers=chosen,
             )
         )

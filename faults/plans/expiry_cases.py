@@ -21,12 +21,12 @@ TTL_SECONDS: Final = (0.05, 0.3, 1.0, 4.0, 15.0, 1e6)
 
 def with_ttls(case: Case) -> Case:
     """Extend a case with times to live."""
-    dice = random.Random(f"chaos/expiry/{case.seed}")
-    if dice.random() < 0.5 or case.lossless:
+    rng = random.Random(f"chaos/expiry/{case.seed}")
+    if rng.random() < 0.5 or case.lossless:
         return case
     actions = tuple(
-        replace(action, ttl_seconds=dice.choice(TTL_SECONDS))
-        if action.do == "publish" and dice.random() < 0.6
+        replace(action, ttl_seconds=rng.choice(TTL_SECONDS))
+        if action.do == "publish" and rng.random() < 0.6
         else action
         for action in case.actions
     )

@@ -18,6 +18,6 @@ def groups_of(case: Case) -> dict[ClientId, str | None]:
     """Return the durable subscribers of a case that are groups, each with its `group_key`."""
     if not (case.stable and case.features.heals) or is_damaged(case):
         return {}
-    dice = random.Random(f"chaos/groups/{case.seed}")
-    drawn = ((name, dice.random(), dice.choice((None, PUBLISHER_KEY))) for name in case.durable)
+    rng = random.Random(f"chaos/groups/{case.seed}")
+    drawn = ((name, rng.random(), rng.choice((None, PUBLISHER_KEY))) for name in case.durable)
     return {name: key for name, share, key in drawn if share < 0.5}

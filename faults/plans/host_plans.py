@@ -35,20 +35,20 @@ def host_plan(seed: int, hosts: int, gives_up_seconds: float) -> FaultPlan:
     gives_up_seconds
         The time after which Ray gives up a node that does not answer.
     """
-    dice = random.Random(f"hosts/{seed}")
+    rng = random.Random(f"hosts/{seed}")
     at, host, aim = (
-        round(dice.uniform(0.5, 1.5), 3),
-        dice.randrange(1, hosts),
+        round(rng.uniform(0.5, 1.5), 3),
+        rng.randrange(1, hosts),
         HOST_AIMS[seed % len(HOST_AIMS)],
     )
     if aim == "short":
-        fault = HostLink(at, host, round(dice.uniform(0.2, 0.4) * gives_up_seconds, 3))
+        fault = HostLink(at, host, round(rng.uniform(0.2, 0.4) * gives_up_seconds, 3))
     elif aim == "long":
-        fault = HostLink(at, host, round(dice.uniform(1.5, 2.0) * gives_up_seconds, 3))
+        fault = HostLink(at, host, round(rng.uniform(1.5, 2.0) * gives_up_seconds, 3))
     elif aim == "slow":
-        fault = HostLink(at, host, 6.0, megabits_per_second=dice.choice((0.5, 1.0, 2.0)))
+        fault = HostLink(at, host, 6.0, megabits_per_second=rng.choice((0.5, 1.0, 2.0)))
     else:
-        fault = HostLink(at, host, 6.0, drop=dice.choice((0.02, 0.1, 0.25)))
+        fault = HostLink(at, host, 6.0, drop=rng.choice((0.02, 0.1, 0.25)))
     return FaultPlan(f"seed {seed}", (fault,), fault.at_seconds + fault.seconds + AFTER_SECONDS)
 
 

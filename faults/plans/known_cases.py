@@ -22,15 +22,15 @@ def with_known(case: Case) -> Case:
     """Extend a case of a network that heals with news of deaths."""
     if not case.features.heals:
         return case
-    dice = random.Random(f"chaos/known/{case.seed}")
+    rng = random.Random(f"chaos/known/{case.seed}")
     heartbeat, patience = case.features.times.heartbeat_seconds, case.features.times.suspect_after_seconds
-    soon = dice.uniform(0.0, 0.2) * heartbeat
-    later = dice.uniform(0.5, 2.0) * heartbeat
-    late = patience + dice.uniform(0.5, 4.0) * heartbeat
-    after = dice.choice((None, None, soon, soon, later, late))
-    share = dice.choice((1.0, 0.5))
-    moments = [dice.uniform(0.0, 0.95) * case.plan.heal_seconds for _ in range(dice.choice((0, 0, 1, 3)))]
-    rumours = tuple(Rumour(at, dice.random(), dice.choice((1.0, 0.5))) for at in sorted(moments))
+    soon = rng.uniform(0.0, 0.2) * heartbeat
+    later = rng.uniform(0.5, 2.0) * heartbeat
+    late = patience + rng.uniform(0.5, 4.0) * heartbeat
+    after = rng.choice((None, None, soon, soon, later, late))
+    share = rng.choice((1.0, 0.5))
+    moments = [rng.uniform(0.0, 0.95) * case.plan.heal_seconds for _ in range(rng.choice((0, 0, 1, 3)))]
+    rumours = tuple(Rumour(at, rng.random(), rng.choice((1.0, 0.5))) for at in sorted(moments))
     if after is None:
         return case
     return replace(case, known=Known(after, share, rumours))

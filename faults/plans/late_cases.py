@@ -29,28 +29,28 @@ def with_late(case: Case) -> Case:
     """Extend a case of a network that heals with late subscribers, as the last of all additional draws."""
     if not case.features.heals:
         return case
-    dice = random.Random(f"chaos/late/{case.seed}")
+    rng = random.Random(f"chaos/late/{case.seed}")
     brokers = [place.broker for place in topology_of(case.topology).positions()]
-    publishers = [f"pl{number}" for number in range(1, dice.randint(1, 2) + 1)]
+    publishers = [f"pl{number}" for number in range(1, rng.randint(1, 2) + 1)]
     publications = []
     for client in publishers:
-        home, at = dice.choice(brokers), 0.0
-        for _ in range(dice.randint(1, 10)):
-            events = tuple(random_event(dice) for _ in range(dice.choice((1, 2, 5))))
+        home, at = rng.choice(brokers), 0.0
+        for _ in range(rng.randint(1, 10)):
+            events = tuple(random_event(rng) for _ in range(rng.choice((1, 2, 5))))
             publications.append(Action(at, "publish", client, home, events=events))
-            at += dice.random() * 0.2
+            at += rng.random() * 0.2
     subscriptions = []
-    subscribers = [f"sl{number}" for number in range(1, dice.randint(1, 3) + 1)]
+    subscribers = [f"sl{number}" for number in range(1, rng.randint(1, 3) + 1)]
     for client in subscribers:
-        home = dice.choice(brokers)
-        for number in range(1, dice.randint(1, 2) + 1):
-            selector = ALL_EVENTS if dice.random() < 0.5 else random_selector(dice)
+        home = rng.choice(brokers)
+        for number in range(1, rng.randint(1, 2) + 1):
+            selector = ALL_EVENTS if rng.random() < 0.5 else random_selector(rng)
             subscriptions.append(Action(0.0, "subscribe", client, home, number, selector))
-    durable = tuple(client for client in subscribers if dice.random() < 0.5)
-    before = dice.random() < 0.5
-    kills = tuple(dice.random() for _ in range(dice.choice((1, 1, 2))))
+    durable = tuple(client for client in subscribers if rng.random() < 0.5)
+    before = rng.random() < 0.5
+    kills = tuple(rng.random() for _ in range(rng.choice((1, 1, 2))))
     late = Late(
-        before, tuple(publications), tuple(subscriptions), () if before else kills, dice.random() < 0.5
+        before, tuple(publications), tuple(subscriptions), () if before else kills, rng.random() < 0.5
     )
     adverts = dict.fromkeys(publishers, DrawnAdvertisement(ALL_EVENTS, ADVERTISED_RATE))
     return replace(

@@ -75,24 +75,24 @@ def replays_of(case: Case) -> tuple[Replayed, ...]:
     """Return the subscribers of a case that begin in the past."""
     if not case.features.keeps_history or is_damaged(case):
         return ()
-    dice = random.Random(f"chaos/replays/{case.seed}")
+    rng = random.Random(f"chaos/replays/{case.seed}")
     brokers = [place.broker for place in topology_of(case.topology).positions()]
     seconds = case.plan.heal_seconds
 
     def beginning(earliest: float) -> Beginning:
-        at = earliest + dice.random() * (1.5 * seconds - earliest)
-        return Beginning(at, dice.choice(WHERE), dice.random())
+        at = earliest + rng.random() * (1.5 * seconds - earliest)
+        return Beginning(at, rng.choice(WHERE), rng.random())
 
     found = []
-    for number in range(1, dice.randint(1, 3) + 1):
+    for number in range(1, rng.randint(1, 3) + 1):
         begins = beginning(0.0)
-        rewinds = tuple(beginning(begins.at_seconds) for _ in range(dice.choice((0, 1, 1, 2))))
+        rewinds = tuple(beginning(begins.at_seconds) for _ in range(rng.choice((0, 1, 1, 2))))
         selectors = tuple(
-            "TRUE" if dice.random() < 0.5 else random_selector(dice) for _ in range(dice.choice((1, 1, 2)))
+            "TRUE" if rng.random() < 0.5 else random_selector(rng) for _ in range(rng.choice((1, 1, 2)))
         )
         deaths = tuple(
-            (begins.at_seconds + dice.random() * seconds, dice.choice((0.05, 1.0, 5.0)) * dice.random())
-            for _ in range(dice.choice((0, 1, 2)))
+            (begins.at_seconds + rng.random() * seconds, rng.choice((0.05, 1.0, 5.0)) * rng.random())
+            for _ in range(rng.choice((0, 1, 2)))
         )
-        found.append(Replayed(f"r{number}", dice.choice(brokers), selectors, begins, rewinds, deaths))
+        found.append(Replayed(f"r{number}", rng.choice(brokers), selectors, begins, rewinds, deaths))
     return tuple(found)

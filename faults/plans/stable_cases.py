@@ -31,23 +31,23 @@ MOMENTS_SECONDS: Final = (0.001, 0.02, 0.5)
 
 def with_stores(case: Case) -> Case:
     """Extend a case with stores, durable subscribers, and clients that die."""
-    dice = random.Random(f"chaos/stable/{case.seed}")
+    rng = random.Random(f"chaos/stable/{case.seed}")
     clients = list(dict.fromkeys(action.client for action in case.opening))
     subscribers = [client for client in clients if not publishes(client)]
-    durable = tuple(client for client in subscribers if dice.random() < 0.5) or tuple(subscribers[:1])
+    durable = tuple(client for client in subscribers if rng.random() < 0.5) or tuple(subscribers[:1])
     mortal = [client for client in clients if client in durable or publishes(client)]
     seconds = case.plan.heal_seconds
     actions = list(case.actions)
     at = 0.0
-    while (at := at + dice.expovariate(STOPS_A_SECOND)) < 0.95 * seconds:
-        client = dice.choice(mortal)
+    while (at := at + rng.expovariate(STOPS_A_SECOND)) < 0.95 * seconds:
+        client = rng.choice(mortal)
         actions.append(Action(at, "stop", client))
-        if dice.random() < 0.8:
-            actions.append(Action(at + dice.choice((0.05, 1.0, 8.0)) * dice.random(), "start", client))
+        if rng.random() < 0.8:
+            actions.append(Action(at + rng.choice((0.05, 1.0, 8.0)) * rng.random(), "start", client))
     actions = _in_the_middle(case.seed, actions, durable)
     recovery = case.recovery
-    if case.features.heals and dice.random() < 0.25:
-        little = {"retention_events_max": 20} if dice.random() < 0.5 else {"retention_seconds": 5.0}
+    if case.features.heals and rng.random() < 0.25:
+        little = {"retention_events_max": 20} if rng.random() < 0.5 else {"retention_seconds": 5.0}
         recovery = replace(case.features.times, **little)
     return replace(
         case,
@@ -60,14 +60,14 @@ def with_stores(case: Case) -> Case:
 
 def _in_the_middle(seed: int, actions: list[Action], durable: Collection[str]) -> list[Action]:
     """Let processes die between a request and its verdict, and decide which deaths are the end of a request."""
-    dice = random.Random(f"chaos/stable/middle/{seed}")
+    rng = random.Random(f"chaos/stable/middle/{seed}")
     stops: list[Action] = []
     for action in actions:
-        if action.do == "subscribe" and action.client in durable and dice.random() < STOPS_A_SUBSCRIPTION:
-            at = action.at_seconds + dice.choice(MOMENTS_SECONDS) * dice.random()
+        if action.do == "subscribe" and action.client in durable and rng.random() < STOPS_A_SUBSCRIPTION:
+            at = action.at_seconds + rng.choice(MOMENTS_SECONDS) * rng.random()
             stops.append(Action(at, "stop", action.client))
-            stops.append(Action(at + dice.choice(MOMENTS_SECONDS) * dice.random(), "start", action.client))
+            stops.append(Action(at + rng.choice(MOMENTS_SECONDS) * rng.random(), "start", action.client))
     return [
-        replace(action, forgets=dice.random() < 0.5) if action.do == "stop" else action
+        replace(action, forgets=rng.random() < 0.5) if action.do == "stop" else action
         for action in (*actions, *stops)
     ]

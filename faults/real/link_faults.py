@@ -92,7 +92,7 @@ class HostLinkFaults:
 
     def __init__(self, heartbeat_seconds: float, seed: int = 0) -> None:
         self._service_seconds = SERVICE_PART * heartbeat_seconds
-        self._dice = random.Random(f"link faults/{seed}")
+        self._rng = random.Random(f"link faults/{seed}")
         self._links = LinkFaults()
         self._cut: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
         self._failing: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
@@ -139,7 +139,7 @@ class HostLinkFaults:
         """
         pair = (source, to) if source < to else (to, source)
         async with self._lanes[source, to, lane]:  # a lock is granted in the order of requests
-            seconds = self._links.extra(time.monotonic(), pair, self._dice) if self._links.shakes else 0.0
+            seconds = self._links.extra(time.monotonic(), pair, self._rng) if self._links.shakes else 0.0
             if seconds:
                 await asyncio.sleep(seconds)
             while pair in self._cut:

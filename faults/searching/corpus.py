@@ -105,18 +105,18 @@ class Corpus:
         """Return how much each case is worth another one made of it."""
         return [self._worth(entry) ** 0.5 / (1 + entry.chosen) for entry in self.entries]
 
-    def choose(self, dice: Random, weights: list[float]) -> Entry:
+    def choose(self, rng: Random, weights: list[float]) -> Entry:
         """Return one of the cases, and count that it was chosen."""
-        entry = dice.choices(self.entries, weights)[0]
+        entry = rng.choices(self.entries, weights)[0]
         entry.chosen += 1
         return entry
 
-    def rare(self, entry: Entry, dice: Random, count: int) -> list[Moment]:
+    def rare(self, entry: Entry, rng: Random, count: int) -> list[Moment]:
         """Return moments of a case, most of them when its run reached something rare."""
         if not entry.moments:
             return []
         weights = [max(1.0 / self.reached[each] for each in moment.points) for moment in entry.moments]
-        return dice.choices(entry.moments, weights, k=count)
+        return rng.choices(entry.moments, weights, k=count)
 
 
 def _order(point: Point) -> tuple[bool, str]:

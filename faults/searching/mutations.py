@@ -84,12 +84,12 @@ class Mutator:
 
     Parameters
     ----------
-    dice
+    rng
         The source of randomness.
     """
 
-    def __init__(self, dice: Random) -> None:
-        self._dice = dice
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
 
     def mutated(self, case: Case, moments: Sequence[Moment], other: Case, stale: int = 0) -> Case:
         """Return a case with one change or several.
@@ -105,10 +105,10 @@ class Mutator:
         stale
             How many cases were made of it since something new came of one.
         """
-        dice = self._dice
+        rng = self._rng
         changed = case
-        for _ in range(1 << dice.randint(0, 2 + min(2, stale // STALE))):
-            change = dice.choices(list(CHANGES), list(CHANGES.values()))[0]
+        for _ in range(1 << rng.randint(0, 2 + min(2, stale // STALE))):
+            change = rng.choices(list(CHANGES), list(CHANGES.values()))[0]
             grown = change(self, changed, moments, other)
             if len(grown.plan.faults) <= FAULTS_MAX and len(grown.actions) <= ACTIONS_MAX:
                 changed = wide_enough(tidy(grown))
@@ -130,7 +130,7 @@ class Mutator:
             return case
         first = case
         for other in others:
-            start = case.plan.heal_seconds + self._dice.choice(GAP_SECONDS)
+            start = case.plan.heal_seconds + self._rng.choice(GAP_SECONDS)
             plan = replace(case.plan, heal_seconds=start + first.plan.heal_seconds)
             grown = _with_faults(replace(case, plan=plan), [*case.plan.faults, *_undone(case, start)])
             scene = self._with_faults_of(replace(first, plan=replace(first.plan, faults=())), other, 1.0)
@@ -152,19 +152,19 @@ class Mutator:
         """Add a fault at a moment, at the broker that it was at, or between it and the one it heard from."""
         if not moments or not case.features.heals:
             return self.add_faults(case, moments, other)
-        dice = self._dice
-        moment = dice.choice(moments)
+        rng = self._rng
+        moment = rng.choice(moments)
         at = self._near(case, moment.at_seconds)
         there = {place.broker: place for place in _positions(case)}
         ends = [end for end in (moment.broker, moment.source) if end in there]
-        broker = dice.choice([moment.broker, *ends]) if moment.broker in there else dice.choice(list(there))
-        until = at + dice.choice(SOON_SECONDS) * dice.random()
-        others = [end for end in (*ends, dice.choice(list(there))) if end != broker]
+        broker = rng.choice([moment.broker, *ends]) if moment.broker in there else rng.choice(list(there))
+        until = at + rng.choice(SOON_SECONDS) * rng.random()
+        others = [end for end in (*ends, rng.choice(list(there))) if end != broker]
         kinds: list[list[Fault]] = [
             [Crash(at, broker)],
             [Crash(at, broker), Restart(until, broker)],
             [Pause(at, broker), Resume(until, broker)],
-            [Slow(at, broker, dice.choice((5.0, 20.0, 100.0))), Slow(until, broker, 1.0)],
+            [Slow(at, broker, rng.choice((5.0, 20.0, 100.0))), Slow(until, broker, 1.0)],
             [CrashCluster(at, there[broker].cluster)],
             [CrashRendezvous(at), RestartRendezvous(until)],
             [Shake(at, until - at, 0.05, 0.2, 0.05, (broker,))],
@@ -177,24 +177,24 @@ class Mutator:
             kinds += [[Leave(at, broker)], [Leave(at, broker), Restart(until, broker)]]
         plan = case.plan
         longer = min(max(plan.heal_seconds, until), HEAL_SECONDS_MAX)
-        struck = [replace(each, at_seconds=min(each.at_seconds, longer)) for each in dice.choice(kinds)]
+        struck = [replace(each, at_seconds=min(each.at_seconds, longer)) for each in rng.choice(kinds)]
         return _with_faults(replace(case, plan=replace(plan, heal_seconds=longer)), [*plan.faults, *struck])
 
     def act(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let a client do something at a moment: one at that broker, if there is one."""
         if not moments:
             return self.add_action(case, moments, other)
-        moment = self._dice.choice(moments)
+        moment = self._rng.choice(moments)
         return self._acting(case, self._near(case, moment.at_seconds), moment.broker)
 
     def move_to_moment(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Move a fault to a moment."""
         if not moments:
             return case
-        return self._moved(case, self._near(case, self._dice.choice(moments).at_seconds))
+        return self._moved(case, self._near(case, self._rng.choice(moments).at_seconds))
 
     def _near(self, case: Case, seconds: float) -> float:
-        return min(max(0.0, seconds + self._dice.choice(NEAR_SECONDS)), case.plan.heal_seconds)
+        return min(max(0.0, seconds + self._rng.choice(NEAR_SECONDS)), case.plan.heal_seconds)
 
     # Faults.
 
@@ -202,7 +202,7 @@ class Mutator:
         """Add faults as a seed draws them."""
         if not case.features.heals:
             return case
-        drawn = draw(self._dice, _positions(case), case.plan.heal_seconds, faults_max=2, flat=_flat(case))
+        drawn = draw(self._rng, _positions(case), case.plan.heal_seconds, faults_max=2, flat=_flat(case))
         plan = case.plan
         dead = tuple(sorted({*plan.stay_dead, *drawn.stay_dead}))
         return _with_faults(replace(case, plan=replace(plan, stay_dead=dead)), [*plan.faults, *drawn.faults])
@@ -211,21 +211,21 @@ class Mutator:
         """Leave a fault out."""
         if not (free := _free(case)):
             return case
-        gone = self._dice.choice(free)
+        gone = self._rng.choice(free)
         return _with_faults(case, [fault for fault in case.plan.faults if fault is not gone])
 
     def move_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Move a fault to any time, or to that of another one."""
-        plan, dice = case.plan, self._dice
+        plan, rng = case.plan, self._rng
         if not plan.faults:
             return case
-        at = dice.choice(plan.faults).at_seconds + dice.choice((0.0, 0.001, -0.001, 0.05, 0.5))
-        return self._moved(case, dice.choice((at, dice.uniform(0.0, plan.heal_seconds))))
+        at = rng.choice(plan.faults).at_seconds + rng.choice((0.0, 0.001, -0.001, 0.05, 0.5))
+        return self._moved(case, rng.choice((at, rng.uniform(0.0, plan.heal_seconds))))
 
     def _moved(self, case: Case, at: float) -> Case:
         if not (free := _free(case)):
             return case
-        moved = self._dice.choice(free)
+        moved = self._rng.choice(free)
         at = min(max(0.0, at), case.plan.heal_seconds)
         return _with_faults(
             case, [replace(each, at_seconds=at) if each is moved else each for each in case.plan.faults]
@@ -235,54 +235,54 @@ class Mutator:
         """Let a fault happen again, somewhere else, or at another time."""
         if not (free := _free(case)):
             return case
-        dice = self._dice
-        fault = self._elsewhere(case, dice.choice(free))
-        at = min(case.plan.heal_seconds, max(0.0, fault.at_seconds + dice.uniform(-1.0, 1.0)))
+        rng = self._rng
+        fault = self._elsewhere(case, rng.choice(free))
+        at = min(case.plan.heal_seconds, max(0.0, fault.at_seconds + rng.uniform(-1.0, 1.0)))
         return _with_faults(case, [*case.plan.faults, replace(fault, at_seconds=at)])
 
     def repeat_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let a fault happen again and again, undone in between."""
         if not (some := [fault for fault in _free(case) if _undoing(fault, 0.0)]):
             return case
-        dice, plan = self._dice, case.plan
-        fault = dice.choice(some)
+        rng, plan = self._rng, case.plan
+        fault = rng.choice(some)
         added: list[Fault] = []
         for at in self._times(case, fault.at_seconds):
             before = added[-1].at_seconds if added else fault.at_seconds
-            undo = _undoing(fault, min(before + (at - before) * dice.random(), at))
+            undo = _undoing(fault, min(before + (at - before) * rng.random(), at))
             added += [*undo, replace(fault, at_seconds=at)]
         return _with_faults(case, [*plan.faults, *added])
 
     def _times(self, case: Case, after: float) -> list[float]:
         """Return times after a time, up to the healing, at which something is repeated."""
-        dice, start = self._dice, max(0.0, after)
-        again = dice.choice(AGAIN)
-        period = (case.plan.heal_seconds - start) * dice.choice((1.0, dice.random())) / again
+        rng, start = self._rng, max(0.0, after)
+        again = rng.choice(AGAIN)
+        period = (case.plan.heal_seconds - start) * rng.choice((1.0, rng.random())) / again
         return [min(start + period * (turn + 1), case.plan.heal_seconds) for turn in range(again)]
 
     def redirect_fault(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let a fault harm another broker or cluster."""
         if not (free := _free(case)):
             return case
-        chosen = self._dice.choice(free)
+        chosen = self._rng.choice(free)
         faults = [self._elsewhere(case, each) if each is chosen else each for each in case.plan.faults]
         return _with_faults(case, faults)
 
     def _elsewhere(self, case: Case, fault: Fault) -> Fault:
-        place = self._dice.choice(_positions(case))
+        place = self._rng.choice(_positions(case))
         return replace(
             fault, **{name: getattr(place, name) for name in ("broker", "cluster") if hasattr(fault, name)}
         )
 
     def take_faults(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Add faults of another case, as far as their targets exist here."""
-        return self._with_faults_of(case, other, self._dice.choice((0.5, 1.0)))
+        return self._with_faults_of(case, other, self._rng.choice((0.5, 1.0)))
 
     def _with_faults_of(self, case: Case, other: Case, share: float) -> Case:
         positions, taken = _positions(case), list[Fault]()
         for fault in other.plan.faults:
             at = min(fault.at_seconds, case.plan.heal_seconds)
-            if self._dice.random() < share and not isinstance(fault, Damage):
+            if self._rng.random() < share and not isinstance(fault, Damage):
                 try:
                     FaultPlan("taken", (fault,), fault.at_seconds).check(positions)
                 except InputError:
@@ -294,7 +294,7 @@ class Mutator:
 
     def stay_dead(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let a broker that dies stay dead, or come back."""
-        broker = self._dice.choice(_positions(case)).broker
+        broker = self._rng.choice(_positions(case)).broker
         return replace(
             case, plan=replace(case.plan, stay_dead=tuple(sorted({*case.plan.stay_dead} ^ {broker})))
         )
@@ -302,70 +302,70 @@ class Mutator:
     def end_otherwise(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Heal earlier or later."""
         last = max([0.0, *(fault.at_seconds for fault in case.plan.faults)])
-        seconds = case.plan.heal_seconds * self._dice.choice((0.5, 0.8, 1.25, 2.0))
+        seconds = case.plan.heal_seconds * self._rng.choice((0.5, 0.8, 1.25, 2.0))
         return replace(case, plan=replace(case.plan, heal_seconds=min(max(last, seconds), HEAL_SECONDS_MAX)))
 
     # Clients.
 
     def add_action(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let a client do something at any time."""
-        return self._acting(case, self._dice.uniform(0.0, case.plan.heal_seconds), None)
+        return self._acting(case, self._rng.uniform(0.0, case.plan.heal_seconds), None)
 
     def _acting(self, case: Case, at: float, broker: BrokerId | None) -> Case:
-        dice = self._dice
+        rng = self._rng
         clients = list(dict.fromkeys(action.client for action in case.opening))
         here = [action.client for action in case.opening if action.broker == broker]
         if not clients:
             return case
-        client = dice.choice(here or clients)
-        some = dice.choice(_positions(case)).broker
+        client = rng.choice(here or clients)
+        some = rng.choice(_positions(case)).broker
         doings = ["move", "move"]
         doings += ["publish"] * 3 if publishes(client) else ["subscribe", "subscribe", "cancel"]
         if case.stable and (publishes(client) or client in case.durable):
             doings += ["stop", "stop"]
-        do, mine = dice.choice(doings), [each for each in _all(case) if each.client == client]
+        do, mine = rng.choice(doings), [each for each in _all(case) if each.client == client]
         numbers = [each.number for each in mine]
         if do == "publish":
             if not (before := [each for each in mine if each.do == "publish"]):
                 return case
-            added = [replace(dice.choice(before), at_seconds=at)]
+            added = [replace(rng.choice(before), at_seconds=at)]
         elif do == "subscribe":
-            selector = dice.choice(("TRUE", random_selector(dice)))
+            selector = rng.choice(("TRUE", random_selector(rng)))
             added = [Action(at, do, client, mine[0].broker, max(numbers) + 1, selector)]
         elif do == "cancel":
-            added = [Action(at, do, client, number=dice.choice(numbers))]
+            added = [Action(at, do, client, number=rng.choice(numbers))]
         elif do == "stop":
-            until = at + dice.choice(SOON_SECONDS) * dice.random()
-            added = [Action(at, do, client, forgets=dice.random() < 0.5), Action(until, "start", client)]
+            until = at + rng.choice(SOON_SECONDS) * rng.random()
+            added = [Action(at, do, client, forgets=rng.random() < 0.5), Action(until, "start", client)]
         else:
             added = [Action(at, do, client, some)]
-            if dice.random() < 0.3:
-                home = dice.choice(_positions(case)).broker
-                added.append(Action(at + dice.choice(SOON_SECONDS) * dice.random(), do, client, home))
+            if rng.random() < 0.3:
+                home = rng.choice(_positions(case)).broker
+                added.append(Action(at + rng.choice(SOON_SECONDS) * rng.random(), do, client, home))
         return _with_actions(case, [*case.actions, *added])
 
     def move_action(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let an action happen at another time, or again."""
         if not case.actions:
             return case
-        dice = self._dice
-        place = dice.randrange(len(case.actions))
+        rng = self._rng
+        place = rng.randrange(len(case.actions))
         action = case.actions[place]
-        at = dice.uniform(0.0, case.plan.heal_seconds)
-        if moments and dice.random() < 0.5:
-            at = self._near(case, dice.choice(moments).at_seconds)
+        at = rng.uniform(0.0, case.plan.heal_seconds)
+        if moments and rng.random() < 0.5:
+            at = self._near(case, rng.choice(moments).at_seconds)
         kept = list(case.actions)
-        if action.do != "publish" or dice.random() < 0.5:
+        if action.do != "publish" or rng.random() < 0.5:
             del kept[place]
         return _with_actions(case, [*kept, replace(action, at_seconds=at)])
 
     def repeat_action(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Let a client do again and again what it does once; a subscription gets a new number each time."""
-        dice, mine = self._dice, (*case.opening, *case.actions)
+        rng, mine = self._rng, (*case.opening, *case.actions)
         if not (kinds := sorted({action.do for action in mine} & REPEATED)):
             return case
-        do = dice.choice(kinds)
-        action = dice.choice([each for each in mine if each.do == do])
+        do = rng.choice(kinds)
+        action = rng.choice([each for each in mine if each.do == do])
         number = max(each.number for each in _all(case) if each.client == action.client)
         brokers = [place.broker for place in _positions(case)]
         added = []
@@ -374,7 +374,7 @@ class Mutator:
             if do == "subscribe":
                 again = replace(again, number=number + turn + 1)
             elif do == "move":
-                again = replace(again, broker=dice.choice(brokers))
+                again = replace(again, broker=rng.choice(brokers))
             added.append(again)
         return _with_actions(case, [*case.actions, *added])
 
@@ -383,49 +383,49 @@ class Mutator:
         count = len(case.actions)
         if not count:
             return case
-        first = self._dice.randrange(count)
-        last = first + 1 + self._dice.randrange(max(1, count // 2))
+        first = self._rng.randrange(count)
+        last = first + 1 + self._rng.randrange(max(1, count // 2))
         return _with_actions(case, [*case.actions[:first], *case.actions[last:]])
 
     # Options.
 
     def change_option(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
         """Change how links behave, what is known of deaths, who comes late, chance, or an operation."""
-        dice = self._dice
+        rng = self._rng
         changes: list[Callable[[], Case]] = [
-            lambda: replace(case, seed=dice.randrange(1 << 31)),
+            lambda: replace(case, seed=rng.randrange(1 << 31)),
             lambda: replace(
                 case,
                 links=LinkModel(
-                    spread_seconds=dice.choice((0.0, 0.01, 0.05)),
-                    jitter_seconds=dice.choice((0.0, 0.005, 0.05)),
+                    spread_seconds=rng.choice((0.0, 0.01, 0.05)),
+                    jitter_seconds=rng.choice((0.0, 0.005, 0.05)),
                 ),
             ),
             lambda: replace(case, links=other.links),
         ]
         if case.features.heals:
-            drawn = replace(case, seed=dice.randrange(1 << 31))
+            drawn = replace(case, seed=rng.randrange(1 << 31))
             changes.append(lambda: replace(case, known=with_known(replace(drawn, known=None)).known))
             if case.late is not None:
                 changes.append(lambda: replace(with_late(drawn), seed=case.seed))
             times = case.features.times
             changes.append(
-                lambda: replace(case, recovery=replace(times, degree=times.degree + dice.choice((0, 1, 4))))
+                lambda: replace(case, recovery=replace(times, degree=times.degree + rng.choice((0, 1, 4))))
             )
             changes.append(
                 lambda: replace(case, recovery=replace(times, detector=other.features.usual_times.detector))
             )
         if case.operations:
             changes += [lambda: self._operations(case, other)] * 4
-        return dice.choice(changes)()
+        return rng.choice(changes)()
 
     def _operations(self, case: Case, other: Case) -> Case:
-        dice = self._dice
+        rng = self._rng
         taken = list(other.operations if _flat(other) == _flat(case) else case.operations)
-        there = [*case.operations, *(each for each in taken if dice.random() < 0.5)][:FAULTS_MAX]
-        place = dice.randrange(len(there))
-        at = dice.uniform(0.0, 0.9) * case.plan.heal_seconds
-        there[place] = replace(there[place], at_seconds=at, pick=dice.random())
+        there = [*case.operations, *(each for each in taken if rng.random() < 0.5)][:FAULTS_MAX]
+        place = rng.randrange(len(there))
+        at = rng.uniform(0.0, 0.9) * case.plan.heal_seconds
+        there[place] = replace(there[place], at_seconds=at, pick=rng.random())
         return replace(case, operations=tuple(sorted(there, key=lambda each: each.at_seconds)))
 
 

@@ -148,21 +148,21 @@ class _Making:
         self._draw, self._seed, self._corpus = draw, seed, corpus
         self._given = deque(given)
         self._drawn = 0
-        self._dice = Random(f"chaos/search/{seed}")
-        self._mutator = Mutator(self._dice)
+        self._rng = Random(f"chaos/search/{seed}")
+        self._mutator = Mutator(self._rng)
 
     def next(self) -> tuple[Case, Entry | None]:
         """Return a case, and the kept one of which it was made."""
         if self._given:
             return self._given.popleft(), None
-        dice, corpus = self._dice, self._corpus
-        if not corpus.entries or self._drawn < DRAWN_FIRST or dice.randrange(DRAWN_OF) == 0:
+        rng, corpus = self._rng, self._corpus
+        if not corpus.entries or self._drawn < DRAWN_FIRST or rng.randrange(DRAWN_OF) == 0:
             self._drawn += 1
             return self._next_scenes(1 + self._drawn % 2) if self._drawn > 1 else self._next_seed(), None
         weights = corpus.weights()
-        entry = corpus.choose(dice, weights)
-        other = dice.choices(corpus.entries, weights)[0]
-        moments = corpus.rare(entry, dice, MOMENTS_GIVEN)
+        entry = corpus.choose(rng, weights)
+        other = rng.choices(corpus.entries, weights)[0]
+        moments = corpus.rare(entry, rng, MOMENTS_GIVEN)
         return self._mutator.mutated(entry.case, moments, other.case, entry.chosen - 1), entry
 
     def _next_seed(self) -> Case:

@@ -112,10 +112,10 @@ def durable_problems(network: Simulation) -> list[str]:
 def damage(network: SimulatedNetwork, broker: BrokerId, what: str = "tables") -> int:
     """Damage a part of the state of a broker, with its own random choices; return how many values were changed."""
     host = network.hosts[broker]
-    dice = Random(f"damage/{network.seed}/{broker}/{network.now}")
+    rng = Random(f"damage/{network.seed}/{broker}/{network.now}")
     if what == "store":
-        return damages.damage_store(host.store, dice)
-    return damages.damage(host.machine, what, dice) if host.alive else 0
+        return damages.damage_store(host.store, rng)
+    return damages.damage(host.machine, what, rng) if host.alive else 0
 
 
 class BreakableSimulation(Simulation):

@@ -164,8 +164,8 @@ class OnSimulator:
         clients = self.network.clients
         if client in self._groups and client not in clients.groups:
             self.groups[client] = GroupRecord()
-            dice = Random(f"chaos/groups/{self._case.seed}/{client}")
-            clients.share(clients.by_name[client], self._groups[client], dice, self.groups[client])
+            rng = Random(f"chaos/groups/{self._case.seed}/{client}")
+            clients.share(clients.by_name[client], self._groups[client], rng, self.groups[client])
 
     def held_back(self) -> Collection[ClientId]:
         """Return the publishers whose events wait for their quota, or are in flight to their broker."""

@@ -84,15 +84,15 @@ class Workload:
 
     def steps(self, brokers: Sequence[BrokerId], seed: int) -> list[PlainStep]:
         """Return the steps of the load on a network of these brokers."""
-        dice = random.Random(f"workload/{seed}")
-        subscribers = {f"s{number}": dice.choice(brokers) for number in range(1, self.subscribers + 1)}
-        publishers = {f"p{number}": dice.choice(brokers) for number in range(1, self.publishers + 1)}
+        rng = random.Random(f"workload/{seed}")
+        subscribers = {f"s{number}": rng.choice(brokers) for number in range(1, self.subscribers + 1)}
+        publishers = {f"p{number}": rng.choice(brokers) for number in range(1, self.publishers + 1)}
         active: list[tuple[str, int]] = []
         out: list[PlainStep] = []
 
         def subscribe(client: str, number: int) -> None:
             values = {"client": client, "broker": subscribers[client], "number": number}
-            drawn = random_selector(dice) if self.matching is None else _price_range(dice, self.matching)
+            drawn = random_selector(rng) if self.matching is None else _price_range(rng, self.matching)
             out.append(("subscribe", values | {"selector": drawn}))
             active.append((client, number))
 
@@ -106,18 +106,18 @@ class Workload:
                 subscribe(client, number)
         for round_number in range(self.rounds):
             if round_number:
-                gone = [unsubscribe(dice.randrange(len(active))) for _ in range(self._changes(len(active)))]
+                gone = [unsubscribe(rng.randrange(len(active))) for _ in range(self._changes(len(active)))]
                 for client in gone:
                     subscribe(client, self.subscriptions_per_subscriber + len(out))
             out.append(("settle", {}))
             names = list(publishers)
             for _ in range(self.publications):
-                client = dice.choice(names)
-                events = tuple(random_event(dice, self.missing) for _ in range(self.events_per_publication))
+                client = rng.choice(names)
+                events = tuple(random_event(rng, self.missing) for _ in range(self.events_per_publication))
                 out.append(("publish", {"client": client, "broker": publishers[client], "events": events}))
             out.append(("settle", {}))
         while self.leave and active:
-            unsubscribe(dice.randrange(len(active)))
+            unsubscribe(rng.randrange(len(active)))
         out.append(("settle", {}))
         return out
 
@@ -125,38 +125,38 @@ class Workload:
         return round(active * self.churn)
 
 
-def random_event(dice: random.Random, missing: float = 0.1) -> dict[str, bool | int | float | str]:
+def random_event(rng: random.Random, missing: float = 0.1) -> dict[str, bool | int | float | str]:
     """Return an event of the market; each attribute is missing with probability `missing`."""
     event: dict[str, bool | int | float | str] = {
-        "symbol": dice.choice(SYMBOLS),
-        "price": dice.randrange(0, 400) / 4,
-        "volume": dice.randrange(0, 1000),
-        "urgent": dice.random() < 0.2,
+        "symbol": rng.choice(SYMBOLS),
+        "price": rng.randrange(0, 400) / 4,
+        "volume": rng.randrange(0, 1000),
+        "urgent": rng.random() < 0.2,
     }
-    return {name: value for name, value in event.items() if dice.random() >= missing}
+    return {name: value for name, value in event.items() if rng.random() >= missing}
 
 
-def random_selector(dice: random.Random) -> str:
+def random_selector(rng: random.Random) -> str:
     """Return a selector over the market: one to three conditions, sometimes two such conjunctions joined by OR."""
-    selector = _conjunction(dice)
-    return f"{selector} OR {_conjunction(dice)}" if dice.random() < 0.15 else selector
+    selector = _conjunction(rng)
+    return f"{selector} OR {_conjunction(rng)}" if rng.random() < 0.15 else selector
 
 
-def _price_range(dice: random.Random, share: float) -> str:
+def _price_range(rng: random.Random, share: float) -> str:
     """Return a selector for about that share of the prices, which are whole quarters below 100."""
     width = round(share * 400)
-    low = dice.randrange(0, 400 - width + 1)
+    low = rng.randrange(0, 400 - width + 1)
     return f"price >= {low / 4} AND price < {(low + width) / 4}"
 
 
-def _conjunction(dice: random.Random) -> str:
-    makers = dice.sample((_symbol, _price, _volume, _urgent), dice.choice((1, 1, 2, 2, 3)))
-    return " AND ".join(maker(dice) for maker in makers)
+def _conjunction(rng: random.Random) -> str:
+    makers = rng.sample((_symbol, _price, _volume, _urgent), rng.choice((1, 1, 2, 2, 3)))
+    return " AND ".join(maker(rng) for maker in makers)
 
 
-def _symbol(dice: random.Random) -> str:
-    one, other = dice.sample(SYMBOLS, 2)
-    return dice.choice(
+def _symbol(rng: random.Random) -> str:
+    one, other = rng.sample(SYMBOLS, 2)
+    return rng.choice(
         (
             f"symbol = '{one}'",
             f"symbol = '{one}'",
@@ -168,22 +168,22 @@ def _symbol(dice: random.Random) -> str:
     )
 
 
-def _price(dice: random.Random) -> str:
-    low = dice.randrange(0, 90)
-    return dice.choice(
+def _price(rng: random.Random) -> str:
+    low = rng.randrange(0, 90)
+    return rng.choice(
         (
             f"price > {low}",
             f"price <= {low}",
-            f"price BETWEEN {low} AND {low + dice.randrange(0, 20)}",
+            f"price BETWEEN {low} AND {low + rng.randrange(0, 20)}",
             f"NOT price >= {low}.5",
         )
     )
 
 
-def _volume(dice: random.Random) -> str:
-    low = dice.randrange(0, 1000)
-    return dice.choice((f"volume >= {low}", f"volume < {low}", f"volume BETWEEN {low} AND {low + 50}"))
+def _volume(rng: random.Random) -> str:
+    low = rng.randrange(0, 1000)
+    return rng.choice((f"volume >= {low}", f"volume < {low}", f"volume BETWEEN {low} AND {low + 50}"))
 
 
-def _urgent(dice: random.Random) -> str:
-    return dice.choice(("urgent = TRUE", "urgent = FALSE", "urgent IS NOT NULL"))
+def _urgent(rng: random.Random) -> str:
+    return rng.choice(("urgent = TRUE", "urgent = FALSE", "urgent IS NOT NULL"))

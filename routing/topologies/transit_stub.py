@@ -68,19 +68,19 @@ def transit_stub_graph(sites: int, seed: int, links: int | None = None) -> nx.Gr
     """
     if links is not None:
         check_links(sites, links)
-    dice = random.Random(f"transit-stub/{seed}")
+    rng = random.Random(f"transit-stub/{seed}")
     graph = nx.Graph()
     domains = _domains(sites)
     for number, (members, transit) in enumerate(domains):
         graph.add_nodes_from(members, domain=number, transit=transit)
-        _join_at_random(graph, members, "transit" if transit else "stub", dice)
+        _join_at_random(graph, members, "transit" if transit else "stub", rng)
     backbone = [members for members, transit in domains if transit]
     for number, members in enumerate(backbone[1:], start=1):
-        _link(graph, dice.choice(members), dice.choice(backbone[dice.randrange(number)]), "backbone", dice)
+        _link(graph, rng.choice(members), rng.choice(backbone[rng.randrange(number)]), "backbone", rng)
     gateways = [site for members in backbone for site in members]
     for number, members in enumerate(members for members, transit in domains if not transit):
-        _link(graph, gateways[number % len(gateways)], dice.choice(members), "access", dice)
-    _fill(graph, domains, links, dice)
+        _link(graph, gateways[number % len(gateways)], rng.choice(members), "access", rng)
+    _fill(graph, domains, links, rng)
     return graph
 
 
@@ -106,17 +106,17 @@ def _parts(whole: range, count: int) -> list[range]:
     return [range(low, high) for low, high in itertools.pairwise(edges)]
 
 
-def _join_at_random(graph: nx.Graph, members: list[int], kind: str, dice: random.Random) -> None:
+def _join_at_random(graph: nx.Graph, members: list[int], kind: str, rng: random.Random) -> None:
     for number, site in enumerate(members[1:], start=1):
-        _link(graph, site, members[dice.randrange(number)], kind, dice)
+        _link(graph, site, members[rng.randrange(number)], kind, rng)
 
 
-def _link(graph: nx.Graph, one: int, other: int, kind: str, dice: random.Random) -> None:
-    graph.add_edge(one, other, kind=kind, delay_seconds=dice.uniform(*DELAYS_SECONDS[kind]))
+def _link(graph: nx.Graph, one: int, other: int, kind: str, rng: random.Random) -> None:
+    graph.add_edge(one, other, kind=kind, delay_seconds=rng.uniform(*DELAYS_SECONDS[kind]))
 
 
 def _fill(
-    graph: nx.Graph, domains: list[tuple[list[int], bool]], links: int | None, dice: random.Random
+    graph: nx.Graph, domains: list[tuple[list[int], bool]], links: int | None, rng: random.Random
 ) -> None:
     """Add links inside domains; if a number of links is given, then also between stubs until it is reached."""
     inside = [
@@ -127,22 +127,22 @@ def _fill(
     ]
     if links is None:
         for one, other, kind in inside:
-            if dice.random() < EXTRA_LINKS:
-                _link(graph, one, other, kind, dice)
+            if rng.random() < EXTRA_LINKS:
+                _link(graph, one, other, kind, rng)
         return
-    dice.shuffle(inside)
+    rng.shuffle(inside)
     for one, other, kind in inside[: links - graph.number_of_edges()]:
-        _link(graph, one, other, kind, dice)
+        _link(graph, one, other, kind, rng)
     missing = links - graph.number_of_edges()
     if missing * 3 > graph.number_of_nodes() ** 2 // 2:  # dense: random pairs would often be linked already
         absent = sorted(tuple(sorted(pair)) for pair in nx.non_edges(graph))
-        for one, other in dice.sample(absent, missing):
-            _link(graph, one, other, "extra", dice)
+        for one, other in rng.sample(absent, missing):
+            _link(graph, one, other, "extra", rng)
         return
     while missing > 0:
-        one, other = dice.randrange(len(graph)), dice.randrange(len(graph))
+        one, other = rng.randrange(len(graph)), rng.randrange(len(graph))
         if one != other and not graph.has_edge(one, other):
-            _link(graph, one, other, "extra", dice)
+            _link(graph, one, other, "extra", rng)
             missing -= 1
 
 

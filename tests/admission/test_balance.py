@@ -41,11 +41,11 @@ class Tree:
     def __init__(
         self, size: int, share: float | None, seed: int, estimator: Any = "paper", share_of: Any = "all"
     ) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.config = AdmissionConfig(share, estimator, CAPACITY, share_of=share_of)
         self.links: dict[int, set[int]] = {broker: set() for broker in range(size)}
         for broker in range(1, size):
-            parent = self.dice.randrange(broker)
+            parent = self.rng.randrange(broker)
             self.links[broker].add(parent)
             self.links[parent].add(broker)
         self.machines = {
@@ -73,7 +73,7 @@ class Tree:
 
     def deliver(self, messages: int = 10**6) -> None:
         while messages and (ready := sorted(link for link, queue in self.queues.items() if queue)):
-            source, to = self.dice.choice(ready)
+            source, to = self.rng.choice(ready)
             self.tell(to, source, self.queues[source, to].popleft())
             messages -= 1
 
@@ -81,10 +81,10 @@ class Tree:
         for link in list(self.queues):
             if link[0] not in self.links or link[1] not in self.links[link[0]]:
                 del self.queues[link]
-        self.dice.shuffle(brokers)
+        self.rng.shuffle(brokers)
         for broker in brokers:
             self.do(broker, self.machines[broker].relink(sorted(self.links[broker])))
-            self.deliver(self.dice.randrange(4))
+            self.deliver(self.rng.randrange(4))
 
     def side(self, broker: int, without: int) -> set[int]:
         """Return the brokers that `broker` still reaches when the link to one neighbour is cut."""
@@ -126,7 +126,7 @@ class Balance(RuleBasedStateMachine):
     def broker(self, client: str) -> int:
         home = self.tree.home
         if home.get(client) not in self.tree.machines:
-            home[client] = self.tree.dice.choice(sorted(self.tree.machines))
+            home[client] = self.tree.rng.choice(sorted(self.tree.machines))
         return home[client]
 
     @rule(client=st.sampled_from(CLIENTS), item=st.sampled_from(FILTERS), rate=st.integers(1, 12))
@@ -206,8 +206,8 @@ class Balance(RuleBasedStateMachine):
         """Let a subtree leave its parent and join elsewhere."""
         tree = self.tree
         broker = sorted(tree.machines)[place % len(tree.machines)]
-        old = tree.dice.choice(sorted(tree.links[broker]))
-        new = tree.dice.choice(sorted(tree.side(old, broker)))
+        old = tree.rng.choice(sorted(tree.links[broker]))
+        new = tree.rng.choice(sorted(tree.side(old, broker)))
         tree.links[broker].discard(old)
         tree.links[old].discard(broker)
         tree.links[broker].add(new)

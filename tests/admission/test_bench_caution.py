@@ -30,8 +30,8 @@ def test_ranges(subscribers):
 @pytest.mark.slow
 def test_a_small_load_of_what_looks_like_flights(monkeypatch):
     monkeypatch.setattr(caution, "WARM_SECONDS", 65.0)  # 2,600 events of each carrier: a full sample
-    dice = random.Random("flights")
-    made = [{"carrier": dice.choice(CARRIERS), "delay": dice.randint(0, 99)} for _ in range(3000)]
+    rng = random.Random("flights")
+    made = [{"carrier": rng.choice(CARRIERS), "delay": rng.randint(0, 99)} for _ in range(3000)]
     load = caution.flights(made, [f"delay BETWEEN {low} AND {low + 9}" for low in range(0, 90, 3)])
     assert [str(each.advertises) for each in load.publishers] == [f"carrier = '{name}'" for name in CARRIERS]
     assert sum(each.rate for each in load.publishers) == pytest.approx(500.0)

@@ -21,10 +21,10 @@ ODD = (
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_answers_are_those_of_comparing_one_by_one(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     columns, kept = FilterColumns(), []
     for _ in range(40):
-        text = dice.choice(ODD) if dice.random() < 0.4 else random_selector(dice)
+        text = rng.choice(ODD) if rng.random() < 0.4 else random_selector(rng)
         item = to_filter(text)
         relations = columns.relations(item)
         assert (relations.same >= 0) == (item in kept)
@@ -41,6 +41,6 @@ def test_the_answers_are_those_of_comparing_one_by_one(seed: int) -> None:
         if item not in kept:
             columns.insert(item)
             kept.append(item)
-        if dice.random() < 0.3:
-            columns.remove(kept.pop(dice.randrange(len(kept))))
+        if rng.random() < 0.3:
+            columns.remove(kept.pop(rng.randrange(len(kept))))
         assert len(columns) == len(kept)

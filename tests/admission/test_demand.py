@@ -20,9 +20,9 @@ FILTERS = [item for item in map(to_filter, TEXTS) if any(item.matches(event) for
 ADVERTS = st.lists(st.tuples(st.sampled_from(FILTERS), st.integers(1, 9)), max_size=10)
 
 
-def publish(adverts: list[tuple[Filter, int]], dice: random.Random) -> list[list[dict[str, int]]]:
+def publish(adverts: list[tuple[Filter, int]], rng: random.Random) -> list[list[dict[str, int]]]:
     """Return what each publisher publishes in a second, at its advertised rate, of what it advertised."""
-    return [dice.choices([event for event in SPACE if item.matches(event)], k=rate) for item, rate in adverts]
+    return [rng.choices([event for event in SPACE if item.matches(event)], k=rate) for item, rate in adverts]
 
 
 @settings(max_examples=150, deadline=None)

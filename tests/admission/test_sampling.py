@@ -119,29 +119,29 @@ def reference(
 @pytest.mark.parametrize("seed", range(30))
 def test_what_is_charged_is_a_count_of_the_samples_and_at_most_the_peak(seed):
     """Through all changes: samples come and go, filters too, and an advertisement gets another rate or link."""
-    dice = Random(seed)
+    rng = Random(seed)
     books = Books(0, Capacity(10**6), "measured")
-    links = [LOCAL, *range(1, dice.randint(2, 4))]
+    links = [LOCAL, *range(1, rng.randint(2, 4))]
     for link in links[1:]:
         books.join(link)
     adverts: dict[str, tuple[Filter, int, int, list[int]]] = {}
     held: dict[int, list[Filter]] = {link: [] for link in links}
     for _ in range(25):
-        act, link, item = dice.random(), dice.choice(links), dice.choice(FILTERS)
+        act, link, item = rng.random(), rng.choice(links), rng.choice(FILTERS)
         if act < 0.3:
-            name = f"p{dice.randrange(4)}"
+            name = f"p{rng.randrange(4)}"
             before = adverts.get(name)
             sample = before[3] if before is not None and before[0] == item else []
-            adverts[name] = item, dice.randint(1, 40) * MICRO, link, sample
+            adverts[name] = item, rng.randint(1, 40) * MICRO, link, sample
             books.advertise((name, 1), *adverts[name][:3])
         elif act < 0.4 and adverts:
-            name = dice.choice(sorted(adverts))
+            name = rng.choice(sorted(adverts))
             del adverts[name]
             books.unadvertise((name, 1))
         elif act < 0.65 and adverts:
-            name = dice.choice(sorted(adverts))
+            name = rng.choice(sorted(adverts))
             inside = [x for x in range(15) if adverts[name][0].matches({"x": x})]
-            sample = [dice.choice(inside) for _ in range(dice.randint(0, 20))]
+            sample = [rng.choice(inside) for _ in range(rng.randint(0, 20))]
             adverts[name] = *adverts[name][:3], sample
             books.measure((name, 1), events(sample))
         elif act < 0.9:

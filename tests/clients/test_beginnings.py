@@ -15,14 +15,14 @@ from rayvous.recovery.replay.history import History
 NOW = 1_000.0
 
 
-def histories(dice: random.Random, forgets: bool = False) -> tuple[list[History], dict[str, list[float]]]:
+def histories(rng: random.Random, forgets: bool = False) -> tuple[list[History], dict[str, list[float]]]:
     """Return three histories, and when each event of each publisher was published; publishers move between them."""
     made, published = [History(1e9, 1 << 40) for _ in range(3)], dict[str, list[float]]({"p": [], "q": []})
     now = 0.0
     for turn in range(30):
-        now += dice.choice((0.0, 1.0, 5.0))
-        name, history = "pq"[turn] if turn < 2 else dice.choice("pq"), dice.choice(made)
-        count, first = dice.randint(1, 3), len(published[name]) + 1
+        now += rng.choice((0.0, 1.0, 5.0))
+        name, history = "pq"[turn] if turn < 2 else rng.choice("pq"), rng.choice(made)
+        count, first = rng.randint(1, 3), len(published[name]) + 1
         history.sees[Ticked](Ticked(now))
         history.append(name, batch_of([{}] * count, publisher=name, first_sequence=first, published_at=now))
         published[name] += [now] * count
@@ -34,9 +34,9 @@ def histories(dice: random.Random, forgets: bool = False) -> tuple[list[History]
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_time_is_in_front_of_the_first_event_that_is_not_older(seed: int) -> None:
-    dice = random.Random(f"beginnings/{seed}")
-    made, published = histories(dice)
-    moment = dice.uniform(-1.0, 120.0)
+    rng = random.Random(f"beginnings/{seed}")
+    made, published = histories(rng)
+    moment = rng.uniform(-1.0, 120.0)
     asked = asked_for(moment, NOW)
     beginning = beginning_of(asked, [history.spans(asked.moment) for history in made])
     assert beginning.since == moment

@@ -24,8 +24,8 @@ STEPS_MAX = 2_000
 class World:
     """Three histories, two publishers that move, and a subscriber of odd numbers."""
 
-    def __init__(self, dice: random.Random) -> None:
-        self.dice, self.now, self.steps = dice, 0.0, 0
+    def __init__(self, rng: random.Random) -> None:
+        self.rng, self.now, self.steps = rng, 0.0, 0
         self.histories = {broker: History(1e9, 1 << 40) for broker in BROKERS}
         self.alive = set(BROKERS)
         self.last = {"p": 0, "q": 0}
@@ -37,13 +37,13 @@ class World:
         self.machine.confirmed(1, {})
 
     def publish(self) -> None:
-        name = self.dice.choice("pq")
-        if self.home[name] not in self.alive or self.dice.random() < 0.2:
-            self.home[name] = self.dice.choice(sorted(self.alive))
+        name = self.rng.choice("pq")
+        if self.home[name] not in self.alive or self.rng.random() < 0.2:
+            self.home[name] = self.rng.choice(sorted(self.alive))
         again = min(
-            self.dice.choice((0, 0, 2)), self.last[name]
+            self.rng.choice((0, 0, 2)), self.last[name]
         )  # it may retransmit, perhaps at another broker
-        first, self.last[name] = self.last[name] + 1 - again, self.last[name] + self.dice.randint(1, 4)
+        first, self.last[name] = self.last[name] + 1 - again, self.last[name] + self.rng.randint(1, 4)
         self.histories[self.home[name]].append(name, self.events(name, first, self.last[name]))
 
     def events(self, name: str, first: int, last: int) -> EventBatch:
@@ -71,18 +71,18 @@ class World:
                 self.got += (
                     [found.identity(row) for row in range(len(found or ()))] if found is not None else []
                 )
-                if self.dice.random() < 0.5:
+                if self.rng.random() < 0.5:
                     self.publish()
                 if faults:
                     self.harm()
 
     def harm(self) -> None:
-        broker = self.dice.choice(BROKERS)
-        if self.dice.random() < 0.3 and len(self.alive) > 1:
+        broker = self.rng.choice(BROKERS)
+        if self.rng.random() < 0.3 and len(self.alive) > 1:
             self.alive.discard(broker)
-        elif self.dice.random() < 0.5:
+        elif self.rng.random() < 0.5:
             self.alive.add(broker)
-        if self.dice.random() < 0.1:
+        if self.rng.random() < 0.1:
             self.histories[broker]._bytes_max = self.histories[broker].bytes // 2
             self.histories[broker].sees[Ticked](Ticked(self.now))
 
@@ -100,7 +100,7 @@ def test_all_that_was_accepted_comes_once_and_in_order_and_nothing_is_told_to_be
     world = World(random.Random(f"past/{seed}"))
     for _ in range(30):
         world.publish()
-    begins = {name: world.dice.randint(0, last) for name, last in world.last.items()}
+    begins = {name: world.rng.randint(0, last) for name, last in world.last.items()}
     world.begin(begins)
     ends = dict(world.last)
     world.read()
@@ -120,7 +120,7 @@ def test_what_brokers_forget_and_take_along_is_told_and_the_rest_comes(seed: int
     for _ in range(30):
         world.publish()
     if seed % 3 == 0:
-        world.alive.discard(world.dice.choice(BROKERS))
+        world.alive.discard(world.rng.choice(BROKERS))
     ends = dict(world.last)
     world.begin({})
     world.read(faults=True)

@@ -36,8 +36,8 @@ class Perfect:
     subscriptions in force for some publishers only, and later for all again, which it reports as well.
     """
 
-    def __init__(self, dice, forgets=False, answers=False):
-        self.dice, self.trace, self.now = dice, Trace(), 0.0
+    def __init__(self, rng, forgets=False, answers=False):
+        self.rng, self.trace, self.now = rng, Trace(), 0.0
         self.answers, self.only = answers, {}
         self.forgets, self.kept = forgets, []
         if forgets:
@@ -50,10 +50,10 @@ class Perfect:
         words = ("register", "cancel", "quiet", *("publish", "arrive", "confirm") * 4)
         words += ("forget", "publish", "publish") * 2 * self.forgets
         words += ("answer", "confirm_again", "quiet", "publish") * self.answers
-        getattr(self, self.dice.choice(words))()
+        getattr(self, self.rng.choice(words))()
 
     def register(self):
-        client, selector = self.dice.choice("abc"), self.dice.choice(SELECTORS)
+        client, selector = self.rng.choice("abc"), self.rng.choice(SELECTORS)
         self.numbers += 1
         self.trace.subscribed(self.now, client, self.numbers, selector)
         self.asked[client, self.numbers] = selector
@@ -66,8 +66,8 @@ class Perfect:
 
     def answer(self):
         if self.active:
-            key = self.dice.choice(list(self.active))
-            self.only[key] = self.dice.choice(((), ("p",), ("q",)))
+            key = self.rng.choice(list(self.active))
+            self.only[key] = self.rng.choice(((), ("p",), ("q",)))
             self.trace.answered(self.now, *key, self.only[key])
 
     def confirm_again(self):
@@ -77,15 +77,15 @@ class Perfect:
 
     def cancel(self):
         if self.active:
-            key = self.dice.choice(list(self.active))
+            key = self.rng.choice(list(self.active))
             del self.active[key]
             self.only.pop(key, None)
             self.trace.cancelled(self.now, *key)
 
     def publish(self):
-        publisher = self.dice.choice("pq")
-        event = {"x": self.dice.randrange(5), "s": self.dice.choice("ab")}
-        event = {name: value for name, value in event.items() if self.dice.random() > 0.2}
+        publisher = self.rng.choice("pq")
+        event = {"x": self.rng.randrange(5), "s": self.rng.choice("ab")}
+        event = {name: value for name, value in event.items() if self.rng.random() > 0.2}
         self.sequences[publisher] = sequence = self.sequences.get(publisher, 0) + 1
         self.trace.published(self.now, publisher, sequence, [event])
         if self.forgets:
@@ -103,7 +103,7 @@ class Perfect:
     def arrive(self):
         waiting = [client for client, queue in self.queues.items() if queue]
         if waiting:
-            client = self.dice.choice(sorted(waiting))
+            client = self.rng.choice(sorted(waiting))
             self.trace.notified(self.now, client, *self.queues[client].pop(0))
 
     def forget(self):
@@ -123,14 +123,14 @@ class Perfect:
 
 @pytest.fixture(scope="session")
 def correct_trace():
-    """``correct_trace(dice, steps, advertised, forgets, answers)``: a trace that meets every condition."""
+    """``correct_trace(rng, steps, advertised, forgets, answers)``: a trace that meets every condition."""
 
-    def make(dice, steps=60, advertised=False, forgets=False, answers=False):
-        system = Perfect(dice, forgets, answers)
+    def make(rng, steps=60, advertised=False, forgets=False, answers=False):
+        system = Perfect(rng, forgets, answers)
         if advertised:
             system.trace.operations += [Advertised(0.0, "p", 1, "TRUE"), Advertised(0.0, "q", 1, "TRUE")]
         for client in "ab":
-            for selector in dice.sample(SELECTORS, 2):
+            for selector in rng.sample(SELECTORS, 2):
                 system.numbers += 1
                 system.trace.subscribed(0.0, client, system.numbers, selector)
                 system.trace.confirmed(0.0, client, system.numbers)
@@ -146,67 +146,67 @@ def correct_trace():
 class Nonsense:
     """Random operations; a publisher's numbers rise, and the events of a batch are kept together."""
 
-    def __init__(self, dice):
-        self.dice, self.batches = dice, 0
+    def __init__(self, rng):
+        self.rng, self.batches = rng, 0
         publishers = [publisher for publisher in "pq" for _ in range(4)]
-        dice.shuffle(publishers)
+        rng.shuffle(publishers)
         numbers = {publisher: [4, 3, 2, 1] for publisher in "pq"}
         self.fresh = [(publisher, numbers[publisher].pop()) for publisher in publishers][::-1]
 
     def event(self):
-        return self.dice.choice("pq"), self.dice.randint(1, 4)
+        return self.rng.choice("pq"), self.rng.randint(1, 4)
 
     def some(self):
         """Return a few random operations."""
-        dice = self.dice
-        return dice.choice((
-            lambda: [Published(0.0, *self.fresh.pop(), {"x": dice.randrange(5)}) if self.fresh else Settled(0.0)],
-            lambda: [Notified(0.0, dice.choice("ab"), *self.event())],
-            lambda: [Notified(0.0, dice.choice("ab"), *self.event())],
-            lambda: [Registered(0.0, dice.choice("ab"), dice.randint(1, 2), dice.choice(SELECTORS))],
-            lambda: [Confirmed(0.0, dice.choice("ab"), dice.randint(1, 2))],
+        rng = self.rng
+        return rng.choice((
+            lambda: [Published(0.0, *self.fresh.pop(), {"x": rng.randrange(5)}) if self.fresh else Settled(0.0)],
+            lambda: [Notified(0.0, rng.choice("ab"), *self.event())],
+            lambda: [Notified(0.0, rng.choice("ab"), *self.event())],
+            lambda: [Registered(0.0, rng.choice("ab"), rng.randint(1, 2), rng.choice(SELECTORS))],
+            lambda: [Confirmed(0.0, rng.choice("ab"), rng.randint(1, 2))],
             lambda: [
-                Answered(0.0, dice.choice("ab"), dice.randint(1, 2), dice.choice(((), ("p",), ("p", "q"))))
+                Answered(0.0, rng.choice("ab"), rng.randint(1, 2), rng.choice(((), ("p",), ("p", "q"))))
             ],
-            lambda: [Cancelled(0.0, dice.choice("ab"), dice.randint(1, 2))],
+            lambda: [Cancelled(0.0, rng.choice("ab"), rng.randint(1, 2))],
             lambda: [Settled(0.0)],
-            lambda: [LossTold(0.0, dice.choice(("a", "")), *self.event())],
+            lambda: [LossTold(0.0, rng.choice(("a", "")), *self.event())],
             lambda: self.kept(),
-            lambda: [dice.choice((
-                Adv(0.0, dice.choice("ab"), 1, dice.choice(SELECTORS)),
-                UnAdv(0.0, dice.choice("ab"), 1),
-                Advertised(0.0, dice.choice("pq"), 1, dice.choice(SELECTORS)),
-                Unadvertised(0.0, dice.choice("pq"), 1),
-                Died(0.0, *dice.choice(((0, ""), (1, ""), (ITSELF, "p")))),
-                Shed(0.0, *self.event(), "queue", dice.choice((4.0, 6.0)), 5.0),
-                self.bound(dice.choice(("", "a"))),
+            lambda: [rng.choice((
+                Adv(0.0, rng.choice("ab"), 1, rng.choice(SELECTORS)),
+                UnAdv(0.0, rng.choice("ab"), 1),
+                Advertised(0.0, rng.choice("pq"), 1, rng.choice(SELECTORS)),
+                Unadvertised(0.0, rng.choice("pq"), 1),
+                Died(0.0, *rng.choice(((0, ""), (1, ""), (ITSELF, "p")))),
+                Shed(0.0, *self.event(), "queue", rng.choice((4.0, 6.0)), 5.0),
+                self.bound(rng.choice(("", "a"))),
             ))],
         ))()  # fmt: skip
 
     def kept(self):
         self.batches += 1
-        broker, publisher = self.dice.choice((ITSELF, 0, 1)), self.dice.choice("pq")
-        first = self.dice.randint(1, 4)
+        broker, publisher = self.rng.choice((ITSELF, 0, 1)), self.rng.choice("pq")
+        first = self.rng.randint(1, 4)
         return [
-            Kept(0.0, broker, publisher, sequence, self.batches, self.dice.choice((1, 10)))
-            for sequence in range(first, min(5, first + self.dice.randint(1, 2)))
+            Kept(0.0, broker, publisher, sequence, self.batches, self.rng.choice((1, 10)))
+            for sequence in range(first, min(5, first + self.rng.randint(1, 2)))
         ]
 
     def bound(self, client):
-        dice = self.dice
-        return Bounded(0.0, client, dice.randint(1, 4), dice.choice((15, 1000)), dice.choice((4.0, 1e6)))
+        rng = self.rng
+        return Bounded(0.0, client, rng.randint(1, 4), rng.choice((15, 1000)), rng.choice((4.0, 1e6)))
 
     def bounds(self):
-        return [self.bound(client) for client in ("", "a") if self.dice.random() < 0.7]
+        return [self.bound(client) for client in ("", "a") if self.rng.random() < 0.7]
 
 
 @pytest.fixture(scope="session")
 def any_trace():
-    """``any_trace(dice, steps)``: random operations."""
+    """``any_trace(rng, steps)``: random operations."""
 
-    def make(dice, steps):
-        nonsense = Nonsense(dice)
-        operations = nonsense.bounds() if dice.random() < 0.7 else []
+    def make(rng, steps):
+        nonsense = Nonsense(rng)
+        operations = nonsense.bounds() if rng.random() < 0.7 else []
         while len(operations) < steps:
             operations += nonsense.some()
         return Trace(op._replace(at_seconds=float(place)) for place, op in enumerate(operations[:steps]))
@@ -216,19 +216,19 @@ def any_trace():
 
 @pytest.fixture(scope="session")
 def losing_trace():
-    """``losing_trace(dice, steps)``: random operations with many publications, kept events and losses."""
+    """``losing_trace(rng, steps)``: random operations with many publications, kept events and losses."""
 
-    def make(dice, steps):
-        nonsense = Nonsense(dice)
+    def make(rng, steps):
+        nonsense = Nonsense(rng)
         operations = [*nonsense.bounds(), Registered(0.0, "a", 1, "TRUE"), Confirmed(0.0, "a", 1)]
         while len(operations) < steps:
-            if dice.random() < 0.5:
-                operations += dice.choice((
+            if rng.random() < 0.5:
+                operations += rng.choice((
                     nonsense.kept,
-                    lambda: [LossTold(0.0, dice.choice(("a", "")), *nonsense.event())],
-                    lambda: [Died(0.0, *dice.choice(((0, ""), (1, ""), (ITSELF, "p"))))],
+                    lambda: [LossTold(0.0, rng.choice(("a", "")), *nonsense.event())],
+                    lambda: [Died(0.0, *rng.choice(((0, ""), (1, ""), (ITSELF, "p"))))],
                     lambda: [Notified(0.0, "b", *nonsense.event())],
-                    lambda: [nonsense.bound(dice.choice(("", "a")))],
+                    lambda: [nonsense.bound(rng.choice(("", "a")))],
                     lambda: [Published(0.0, *nonsense.fresh.pop(), {"x": 1})] if nonsense.fresh else [],
                 ))()  # fmt: skip
             else:

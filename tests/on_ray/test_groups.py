@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
-from kills import dice, kills
+from kills import kills, rng
 from patience import PATIENCE_SECONDS
 from rayvous.actors.groups.actor import GroupActor
 from rayvous.actors.network import groups
@@ -278,7 +278,7 @@ def test_workers_and_the_group_are_killed_at_random_moments(
     net: rv.Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each event reaches a worker, and none again that was acknowledged; no two hold it; a key keeps its order."""
-    draw = dice()
+    draw = rng()
     monkeypatch.setattr(groups, "own", lambda name: recorded(tmp_path))
     with net.subscriber("killed", group=True, group_key="key", silent_seconds=3.0, unacknowledged_max=20,
                         deliveries_max=50) as first:  # fmt: skip

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import ray
 import rayvous as rv
-from kills import dice, kills
+from kills import kills, rng
 from patience import PATIENCE_SECONDS
 from ray.exceptions import RayActorError
 from rayvous.pipelines.ray_data.datasink import EventsDatasink
@@ -123,7 +123,7 @@ def test_a_consumer_that_dies_gets_its_last_batch_again_and_no_other(
     """A line is written before it is acknowledged: only the last one before a death may come twice."""
     bob, file = healing.publisher(f"{fresh}-bob"), tmp_path / "numbers"
     file.touch()
-    x, draw, written = 0, dice(), [0]
+    x, draw, written = 0, rng(), [0]
     for death in range(DEATHS + 1):
         maker = ray.remote(Consumer).options(num_cpus=0)
         consumer = maker.remote(healing.name, f"run = '{fresh}'", fresh, str(file))

@@ -12,7 +12,7 @@ import pyarrow.dataset
 import pytest
 import ray
 import rayvous as rv
-from kills import dice, kills
+from kills import kills, rng
 from patience import PATIENCE_SECONDS
 from rayvous.actors.network.directory import NAMESPACE, sink_name
 from rayvous.actors.network.sinks import FileSink
@@ -86,7 +86,7 @@ def test_events_go_to_parquet_files_by_hour_and_the_sink_goes_on_under_its_name(
 def test_each_event_is_in_one_file_though_the_sink_dies_at_random_moments(
     healing: rv.Network, fresh: str, tmp_path: Path
 ) -> None:
-    bob, draw, x = healing.publisher(f"{fresh}-bob"), dice(), 0
+    bob, draw, x = healing.publisher(f"{fresh}-bob"), rng(), 0
     sink = healing.sink(
         tmp_path, f"run = '{fresh}' AND odd = TRUE", name="killed", roll_seconds=0.05, roll_events=40
     )

@@ -90,10 +90,10 @@ def chaos(seed, **options):
 
 def local_first(seed):
     """Return a run in which local publishers serve subscribers, and come, leave and crash."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     net = Simulation(ClusterTree(8, 1).positions(), "hypercube", recovery=Recovery(), seed=seed)
     for place, name in enumerate(("alice", "bob", "carol", "dave")):
-        net.advertise(f"p-{name}", place + 2, f"n > {dice.randrange(20)}")
+        net.advertise(f"p-{name}", place + 2, f"n > {rng.randrange(20)}")
         net.subscribe(name, place + 2, "n > 5", local_first=True)
         for turn in range(60):
             net.at(1.0 + turn, net.publish, f"p-{name}", place + 2, [{"n": turn}])
@@ -181,47 +181,47 @@ def test_it_agrees_on_all_that_may_be_wrong(spark, tmp_path):
 
 
 def nonsense(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     selectors = ("x > 0", "TRUE", "NOT x = 1", "x IS NULL")
 
     def event():
-        return dice.choice("pq"), dice.randint(1, 40)
+        return rng.choice("pq"), rng.randint(1, 40)
 
     def broker():
-        return dice.choice((0, 1, ITSELF))
+        return rng.choice((0, 1, ITSELF))
 
     last = dict.fromkeys("pq", 0)
 
     def published(at):
-        publisher = dice.choice("pq")
-        last[publisher] += dice.choice((1, 1, 1, 2, 3))
-        event = {"x": dice.randrange(3)} if dice.random() < 0.5 else {}
+        publisher = rng.choice("pq")
+        last[publisher] += rng.choice((1, 1, 1, 2, 3))
+        event = {"x": rng.randrange(3)} if rng.random() < 0.5 else {}
         return Published(at, publisher, last[publisher], event)
 
     makers = (
-        lambda at: Notified(at, dice.choice("ab"), *event()),
-        lambda at: Notified(at, dice.choice("ab"), *event()),
+        lambda at: Notified(at, rng.choice("ab"), *event()),
+        lambda at: Notified(at, rng.choice("ab"), *event()),
         published,
         published,
-        lambda at: Bounded(at, dice.choice(("a", "")), dice.randint(1, 5), 10_000, dice.choice((20.0, 60.0))),
-        lambda at: Registered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(selectors)),
-        lambda at: Confirmed(at, dice.choice("ab"), dice.randint(1, 2)),
-        lambda at: Answered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(((), ("p",), ("p", "q")))),
-        lambda at: Cancelled(at, dice.choice("ab"), dice.randint(1, 2)),
-        lambda at: Adv(at, dice.choice("ab"), 1, dice.choice(selectors)),
-        lambda at: UnAdv(at, dice.choice("ab"), 1),
-        lambda at: Advertised(at, dice.choice("pq"), 1, dice.choice(selectors)),
-        lambda at: Unadvertised(at, dice.choice("pq"), 1),
-        lambda at: LossTold(at, dice.choice(("a", "")), *event()),
-        lambda at: LossTold(at, dice.choice(("a", "")), *event()),
+        lambda at: Bounded(at, rng.choice(("a", "")), rng.randint(1, 5), 10_000, rng.choice((20.0, 60.0))),
+        lambda at: Registered(at, rng.choice("ab"), rng.randint(1, 2), rng.choice(selectors)),
+        lambda at: Confirmed(at, rng.choice("ab"), rng.randint(1, 2)),
+        lambda at: Answered(at, rng.choice("ab"), rng.randint(1, 2), rng.choice(((), ("p",), ("p", "q")))),
+        lambda at: Cancelled(at, rng.choice("ab"), rng.randint(1, 2)),
+        lambda at: Adv(at, rng.choice("ab"), 1, rng.choice(selectors)),
+        lambda at: UnAdv(at, rng.choice("ab"), 1),
+        lambda at: Advertised(at, rng.choice("pq"), 1, rng.choice(selectors)),
+        lambda at: Unadvertised(at, rng.choice("pq"), 1),
+        lambda at: LossTold(at, rng.choice(("a", "")), *event()),
+        lambda at: LossTold(at, rng.choice(("a", "")), *event()),
         lambda at: Kept(at, broker(), *event(), int(at), 10),
         lambda at: Kept(at, broker(), *event(), int(at), 10),
-        lambda at: Died(at, *dice.choice(((0, ""), (ITSELF, "p")))),
-        lambda at: Shed(at, *event(), "queue", dice.choice((4.0, 6.0)), 5.0),
+        lambda at: Died(at, *rng.choice(((0, ""), (ITSELF, "p")))),
+        lambda at: Shed(at, *event(), "queue", rng.choice((4.0, 6.0)), 5.0),
         Settled,
     )
     bounds = [Bounded(0.0, "a", 3, 10_000, 200.0), Bounded(0.0, "", 3, 10_000, 60.0)]
-    return Trace([*bounds, *(dice.choice(makers)(float(at)) for at in range(300))])
+    return Trace([*bounds, *(rng.choice(makers)(float(at)) for at in range(300))])
 
 
 def test_it_agrees_on_what_makes_no_sense(spark, tmp_path):

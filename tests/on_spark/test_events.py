@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
-from kills import dice, kills
+from kills import kills, rng
 from patience import PATIENCE_SECONDS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -113,7 +113,7 @@ def test_live_counts_with_a_watermark_go_back_into_the_network_once(
 def test_each_event_counts_once_though_query_and_sink_are_killed_at_random_moments(
     net: rv.Network, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw, name, folder, out = dice(), "killed", tmp_path / "stream", tmp_path / "out"
+    draw, name, folder, out = rng(), "killed", tmp_path / "stream", tmp_path / "out"
     take = written_to(out)
     bob = net.publisher("bob")
 
@@ -145,7 +145,7 @@ def test_each_event_counts_once_though_query_and_sink_are_killed_at_random_momen
 def test_each_event_counts_once_though_the_driver_is_killed_and_begins_anew_from_its_checkpoint(
     net: rv.Network, spark: SparkSession, tmp_path: Path
 ) -> None:
-    draw, folder, out = dice(), tmp_path / "stream", tmp_path / "out"
+    draw, folder, out = rng(), tmp_path / "stream", tmp_path / "out"
     out.mkdir()
     script = Path(__file__).with_name("stream_driver.py")
     line = [sys.executable, str(script), net.name, str(folder), str(out)]

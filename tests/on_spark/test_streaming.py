@@ -27,9 +27,9 @@ class Feed:
 
     def add(self, at: float) -> None:
         """Write a part of each table, with times within a second of `at`."""
-        dice = np.random.default_rng(self.number)
-        times = at + dice.uniform(0, 1, EVENTS)
-        latency = dice.lognormal(-4, 1, EVENTS)
+        rng = np.random.default_rng(self.number)
+        times = at + rng.uniform(0, 1, EVENTS)
+        latency = rng.lognormal(-4, 1, EVENTS)
         names = np.array(["p"] * EVENTS, object)
         kinds = np.array(["publish", "up", "multicast", "deliver", "down"] * (EVENTS // 5), object)
         integers = dict.fromkeys(("broker", "cluster"), np.zeros(EVENTS, int))
@@ -37,12 +37,12 @@ class Feed:
         self.write(
             transfers={
                 **integers, "time_seconds": times, "link_kind": kinds, "peer": np.full(EVENTS, -1),
-                "messages": np.ones(EVENTS, int), "events": dice.integers(0, 4, EVENTS),
-                "nbytes": dice.integers(0, 99, EVENTS),
+                "messages": np.ones(EVENTS, int), "events": rng.integers(0, 4, EVENTS),
+                "nbytes": rng.integers(0, 99, EVENTS),
             },
             deliveries={
                 "time_seconds": times, "broker": integers["broker"],
-                "notifications": dice.integers(1, 5, EVENTS), "latency_sum_seconds": latency,
+                "notifications": rng.integers(1, 5, EVENTS), "latency_sum_seconds": latency,
             },
             published={
                 "time_seconds": times, "broker": integers["broker"], "publisher": names, "sequence": sequence,

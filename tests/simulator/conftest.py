@@ -104,18 +104,18 @@ def restless_steps():
 
 
 def _restless_steps(seed, brokers, length):
-    dice = random.Random(f"restless/{seed}")
-    homes = {f"c{number}": dice.randrange(brokers) for number in range(8)}
+    rng = random.Random(f"restless/{seed}")
+    homes = {f"c{number}": rng.randrange(brokers) for number in range(8)}
     active, steps = [], []
     for number in range(1, length):
-        action, client = dice.random(), dice.choice(list(homes))
+        action, client = rng.random(), rng.choice(list(homes))
         if action < 0.25:
-            steps.append(Subscribe(client, homes[client], number, random_selector(dice)))
+            steps.append(Subscribe(client, homes[client], number, random_selector(rng)))
             active.append((client, number))
         elif action < 0.45 and active:
-            steps.append(Unsubscribe(*active.pop(dice.randrange(len(active)))))
+            steps.append(Unsubscribe(*active.pop(rng.randrange(len(active)))))
         elif action < 0.97:
-            events = tuple(random_event(dice) for _ in range(dice.choice((1, 1, 4))))
+            events = tuple(random_event(rng) for _ in range(rng.choice((1, 1, 4))))
             steps.append(Publish(client, homes[client], events))
         else:
             steps.append(Settle())

@@ -17,11 +17,11 @@ EVENTS = 30
 
 def random_tree(seed):
     """Return a tree of clusters with a few members each, drawn from a seed."""
-    dice = random.Random(f"tree/{seed}")
+    rng = random.Random(f"tree/{seed}")
     parents = {"REB": None}
-    for number in range(1, dice.randrange(3, 12)):
-        parents[f"D{number}"] = dice.choice(list(parents))
-    members = {name: [f"{name}.{n}" for n in range(dice.randrange(3))] for name in parents}
+    for number in range(1, rng.randrange(3, 12)):
+        parents[f"D{number}"] = rng.choice(list(parents))
+    members = {name: [f"{name}.{n}" for n in range(rng.randrange(3))] for name in parents}
     return fixed(parents, members)
 
 
@@ -30,10 +30,10 @@ class Run:
 
     def __init__(self, scheme, seed):
         self.topology = random_tree(seed)
-        self.dice = random.Random(f"load/{seed}")
+        self.rng = random.Random(f"load/{seed}")
         self.brokers = [place.broker for place in self.topology.positions()]
         self.simulation = Simulation(self.topology.positions(), scheme, delay_of=self.topology.path_seconds)
-        self.homes = {number: self.dice.choice(self.brokers) for number in range(SUBSCRIPTIONS)}
+        self.homes = {number: self.rng.choice(self.brokers) for number in range(SUBSCRIPTIONS)}
         for number, broker in self.homes.items():
             self.simulation.subscribe(f"s{number}", broker, f"n = {number} OR n > {100 + number}")
         self.simulation.run()
@@ -45,7 +45,7 @@ class Run:
 
     def publish(self, n):
         """Publish one event at a random broker; return (broker, brokers that want it, messages sent)."""
-        broker = self.dice.choice(self.brokers)
+        broker = self.rng.choice(self.brokers)
         before = self.messages("events")
         self.simulation.publish(f"p{broker}", broker, [{"n": n}])
         self.simulation.run()
@@ -53,7 +53,7 @@ class Run:
         return broker, homes, self.messages("events") - before
 
     def costs(self):
-        return [self.publish(self.dice.choice([*range(SUBSCRIPTIONS + 3), 105, 200])) for _ in range(EVENTS)]
+        return [self.publish(self.rng.choice([*range(SUBSCRIPTIONS + 3), 105, 200])) for _ in range(EVENTS)]
 
     def tables(self):
         sizes = [broker.describe() for broker in self.simulation.brokers()]

@@ -18,10 +18,10 @@ OPTIONS = ["hybrid+fanout", "hybrid+quench", "hybrid+quench+merge", "hierarchica
 
 
 def some_events(seed, size):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     numbers = ("price", "quantity", "bid", "ask")
-    events = [{name: dice.randrange(60) for name in numbers if dice.random() < 0.9} for _ in range(size)]
-    return [event | {"sym": dice.choice("XY"), "name": dice.choice(("X", "YY"))} for event in events]
+    events = [{name: rng.randrange(60) for name in numbers if rng.random() < 0.9} for _ in range(size)]
+    return [event | {"sym": rng.choice("XY"), "name": rng.choice(("X", "YY"))} for event in events]
 
 
 @pytest.mark.parametrize(

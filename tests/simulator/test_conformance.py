@@ -177,21 +177,21 @@ def test_a_subscription_that_is_registered_again_or_changed_or_not_there(name):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_living_go_on_when_brokers_die(name, seed):
     """One living broker finds out that another is gone, as if it could not reach it, and tells the others."""
-    dice = random.Random(f"deaths/{seed}")
+    rng = random.Random(f"deaths/{seed}")
     simulation = Simulation(ClusterTree(4, 3).positions(), name, links=JITTER, seed=seed)
-    lowest = [dice.randrange(4) for _ in range(12)]
+    lowest = [rng.randrange(4) for _ in range(12)]
     for broker, low in enumerate(lowest):
         simulation.subscribe(f"s{broker}", broker, f"n >= {low}")
     simulation.run()
     living, published = list(range(12)), []
     for turn in range(30):
-        published.append(dice.randrange(6))
+        published.append(rng.randrange(6))
         simulation.publish("p", 0, [{"n": published[-1]}])
         simulation.advance(0.01)
         if turn in (10, 11, 20):
-            dead = living.pop(dice.randrange(1, len(living)))
+            dead = living.pop(rng.randrange(1, len(living)))
             simulation.hosts[dead].handle = lambda received: []
-            finder = simulation.hosts[dice.choice(living)]
+            finder = simulation.hosts[rng.choice(living)]
             for effect in finder.handle(Received(dead, Gone(dead))):
                 simulation.carry_out[type(effect)](finder, effect)
     simulation.run()

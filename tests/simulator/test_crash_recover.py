@@ -201,48 +201,48 @@ def test_what_a_publisher_s_broker_has_numbered_outlives_it(scheme: str) -> None
 
 def chaos(seed: int, scheme: str | None = None) -> Simulation:
     """Run random steps with bad links, crashes, restarts and churn; then repair everything and settle."""
-    dice = random.Random(f"crash/{seed}")
-    positions = ClusterTree(dice.randint(1, 5), dice.randint(1, 3), degree=dice.randint(1, 3)).positions()
+    rng = random.Random(f"crash/{seed}")
+    positions = ClusterTree(rng.randint(1, 5), rng.randint(1, 3), degree=rng.randint(1, 3)).positions()
     brokers = [place.broker for place in positions]
     net = Simulation(
         positions,
-        scheme or dice.choice(["hybrid", "hierarchical"]),
+        scheme or rng.choice(["hybrid", "hierarchical"]),
         stability=Stability(
             retransmit_seconds=0.1,
-            window_messages=dice.choice([2, 8, 64]),
-            inputs_max=dice.choice([2, 1000]),
-            queue_events_max=dice.choice([4, 1000]),
+            window_messages=rng.choice([2, 8, 64]),
+            inputs_max=rng.choice([2, 1000]),
+            queue_events_max=rng.choice([4, 1000]),
         ),
-        datagrams=Datagrams(dice.random() * 0.3, dice.random() * 0.3, dice.random() * 0.2),
+        datagrams=Datagrams(rng.random() * 0.3, rng.random() * 0.3, rng.random() * 0.2),
         store=in_memory,
         seed=seed,
-        last_words=dice.random() < 0.5,
+        last_words=rng.random() < 0.5,
     )
     subscribed: list[tuple[str, int]] = []
     for turn in range(60):
-        client = dice.choice(["a", "b", "c", "d"])
+        client = rng.choice(["a", "b", "c", "d"])
         broker = brokers[ord(client) % len(brokers)]
-        act = dice.random()
+        act = rng.random()
         known = net.hosts[broker].alive or client in net.sessions
         if act < 0.2 and known:
-            low = dice.randint(0, 9)
-            net.subscribe(client, broker, f"x BETWEEN {low} AND {low + dice.randint(0, 5)}", turn)
+            low = rng.randint(0, 9)
+            net.subscribe(client, broker, f"x BETWEEN {low} AND {low + rng.randint(0, 5)}", turn)
             subscribed.append((client, turn))
         elif act < 0.3 and subscribed:
-            net.unsubscribe(*subscribed.pop(dice.randrange(len(subscribed))))
+            net.unsubscribe(*subscribed.pop(rng.randrange(len(subscribed))))
         elif act < 0.7:
-            name, home = dice.choice(
+            name, home = rng.choice(
                 [("p", brokers[-1]), ("q", brokers[0]), ("r", brokers[len(brokers) // 2])]
             )
             if net.hosts[home].alive or name in net.sessions:
-                net.publish(name, home, [{"x": dice.randint(0, 15)} for _ in range(dice.randint(1, 4))])
+                net.publish(name, home, [{"x": rng.randint(0, 15)} for _ in range(rng.randint(1, 4))])
         elif act < 0.8:
-            net.crash_after(dice.choice(brokers), dice.randint(0, 12))
+            net.crash_after(rng.choice(brokers), rng.randint(0, 12))
         elif act < 0.9:
-            net.restart(dice.choice(brokers))
+            net.restart(rng.choice(brokers))
         else:
-            net.advance(dice.random())
-        net.advance(dice.random() * 0.05)
+            net.advance(rng.random())
+        net.advance(rng.random() * 0.05)
     for broker in brokers:
         net.hosts[broker].fuse = None
         net.restart(broker)

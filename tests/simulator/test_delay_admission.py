@@ -21,23 +21,23 @@ class Bursts:
     """Publishers that send a second's events at once, at any time of each second, and subscribers that come later."""
 
     def __init__(self, name: str, seed: int, *, asks: bool) -> None:
-        self.dice, self.sent, self.asked = random.Random(seed), {}, {}
+        self.rng, self.sent, self.asked = random.Random(seed), {}, {}
         self.homes: dict[int, int] = {}
         positions = scheme(name).positions(ClusterTree(3, 2).positions())
         brokers = [position.broker for position in positions]
         config = AdmissionConfig(0.0, capacity=CAPACITY, estimator="tight", delay_window_seconds=10.0)
         self.net = Simulation(positions, name, admission=config, queues=Queues(lambda broker: CAPACITY, 1e9))
         for number in range(PUBLISHERS):
-            self.homes[number] = self.dice.choice(brokers)
+            self.homes[number] = self.rng.choice(brokers)
             self.net.advertise(f"p{number}", self.homes[number], f"k = {number}", RATE)
         self.net.run()
         self.start = self.net.now
         for number in range(PUBLISHERS):
-            self.net.at(self.start + self.dice.random(), self.publish, number)
+            self.net.at(self.start + self.rng.random(), self.publish, number)
         for number in range(SUBSCRIBERS):
-            seconds = self.dice.choice([0.5, 1.0, 2.0]) / (4 if name == "point-to-point" else 1)
-            wanted = ", ".join(map(str, self.dice.sample(range(PUBLISHERS), 3)))
-            place = f"s{number}", self.dice.choice(brokers), f"k IN ({wanted})"
+            seconds = self.rng.choice([0.5, 1.0, 2.0]) / (4 if name == "point-to-point" else 1)
+            wanted = ", ".join(map(str, self.rng.sample(range(PUBLISHERS), 3)))
+            place = f"s{number}", self.rng.choice(brokers), f"k IN ({wanted})"
             self.asked[place[0]] = seconds
             self.net.at(
                 self.start + 5 + number,
@@ -49,9 +49,7 @@ class Bursts:
         name = f"p{number}"
         for sequence in self.net.publish(name, self.homes[number], [{"k": number}] * RATE):
             self.sent[name, sequence] = self.net.now
-        self.net.at(
-            self.start + int(self.net.now - self.start) + 1 + self.dice.random(), self.publish, number
-        )
+        self.net.at(self.start + int(self.net.now - self.start) + 1 + self.rng.random(), self.publish, number)
 
     def judged(self) -> dict[str, Judgement]:
         return {

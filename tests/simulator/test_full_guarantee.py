@@ -66,18 +66,18 @@ def loaded(name, capacity, seed=0):
     The publishers' ranges overlap. Each publishes at its advertised rate for `SECONDS`.
     """
     net = network(name, capacity)
-    dice = random.Random(f"full guarantee/{seed}")
-    homes = {f"p{number}": dice.randrange(9) for number in range(PUBLISHERS)}
+    rng = random.Random(f"full guarantee/{seed}")
+    homes = {f"p{number}": rng.randrange(9) for number in range(PUBLISHERS)}
     for number, (publisher, home) in enumerate(homes.items()):
         net.advertise(publisher, home, f"x BETWEEN {number} AND {number + 2}", RATE)
     net.run()
     for number in range(SUBSCRIBERS):
-        low = dice.uniform(0, PUBLISHERS)
-        net.subscribe(f"s{number}", dice.randrange(9), f"x BETWEEN {low} AND {low + dice.uniform(0.2, 2.5)}")
+        low = rng.uniform(0, PUBLISHERS)
+        net.subscribe(f"s{number}", rng.randrange(9), f"x BETWEEN {low} AND {low + rng.uniform(0.2, 2.5)}")
         net.run()
     for _ in range(SECONDS):
         for number, (publisher, home) in enumerate(homes.items()):
-            net.publish(publisher, home, [{"x": dice.uniform(number, number + 2)} for _ in range(RATE)])
+            net.publish(publisher, home, [{"x": rng.uniform(number, number + 2)} for _ in range(RATE)])
         net.advance(1.0)
     net.run()
     news = [news for client in net.sessions for news in net.news(client) if isinstance(news, Judgement)]
@@ -140,8 +140,8 @@ def crowded(name, estimator, seed=0):
     Publishers publish before, while, and after subscribers come; each subscriber wants a tenth of it.
     """
     net = network(name, Capacity(90.0, 90.0), estimator=estimator)
-    dice = random.Random(f"crowded/{seed}")
-    homes = {f"p{number}": dice.randrange(9) for number in range(PUBLISHERS)}
+    rng = random.Random(f"crowded/{seed}")
+    homes = {f"p{number}": rng.randrange(9) for number in range(PUBLISHERS)}
     for publisher, home in homes.items():
         net.advertise(publisher, home, "x >= 0", RATE)
     net.run()
@@ -149,13 +149,13 @@ def crowded(name, estimator, seed=0):
     def publish(seconds):
         for _ in range(seconds):
             for publisher, home in homes.items():
-                net.publish(publisher, home, [{"x": dice.random()} for _ in range(RATE)])
+                net.publish(publisher, home, [{"x": rng.random()} for _ in range(RATE)])
             net.advance(1.0)
 
     publish(8)
     for number in range(SUBSCRIBERS):
-        low = dice.uniform(0, 0.9)
-        net.subscribe(f"s{number}", dice.randrange(9), f"x BETWEEN {low} AND {low + 0.1}")
+        low = rng.uniform(0, 0.9)
+        net.subscribe(f"s{number}", rng.randrange(9), f"x BETWEEN {low} AND {low + 0.1}")
         publish(1)
     news = [news for client in net.sessions for news in net.news(client) if isinstance(news, Judgement)]
     before = net.queues.offered.copy()

@@ -21,14 +21,14 @@ from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 
 
-def group(key=None, dice=None):
+def group(key=None, rng=None):
     """Return a network with a group, and its record; the publisher is at another broker."""
     net = Simulation(
         ClusterTree(2, 2).positions(), "hybrid", recovery=Recovery.for_simulator(), seed=1, store=in_memory
     )
     net.subscribe("workers", 2, "n >= 0", 1, durable=True)
     record = GroupRecord()
-    net.clients.share(net.sessions["workers"], key, dice or Random(3), record)
+    net.clients.share(net.sessions["workers"], key, rng or Random(3), record)
     net.advance(2.0)
     return net, record
 
@@ -72,14 +72,14 @@ def test_workers_that_die_stand_still_and_refuse_do_all_of_it_once(key):
 
 
 class Refuses(Random):
-    """The dice of workers that refuse everything, and do nothing else."""
+    """The draws of workers that refuse everything, and do nothing else."""
 
     def random(self):
         return 0.04
 
 
 def test_what_is_given_up_while_the_group_moves_is_a_dead_letter():
-    net, record = group(dice=Refuses(3))
+    net, record = group(rng=Refuses(3))
     for number in range(40):
         if number == 10:
             net.crash(2)
@@ -138,7 +138,7 @@ def test_answers_to_polls_and_refusals_cross_where_their_delays_are_drawn_apart(
     """Only then it is seen that a worker forgets the copy that has come again before its refusal has returned."""
     monkeypatch.setattr(groups, "DELAYS_SECONDS", delays)
     monkeypatch.setattr(WorkerMachine, "drop", forgets_what_came_again)
-    net, record = group(dice=Random(5))
+    net, record = group(rng=Random(5))
     publish(net, 300)
     net.clients.groups["workers"].calm = True
     net.advance(60.0)

@@ -213,22 +213,22 @@ def test_ways_break_all_the_time(seed, scheme):
         seed=seed,
         store=in_memory if seed % 2 == 0 else None,
     )
-    dice = random.Random(f"missed/{seed}")
+    rng = random.Random(f"missed/{seed}")
     brokers = list(net.positions)
     for number in range(8):
-        net.subscribe(f"s{number}", dice.choice(brokers), f"n >= {number}", 1, durable=number % 2 == 0)
-    homes = {f"p{number}": dice.choice(brokers) for number in range(3)}
+        net.subscribe(f"s{number}", rng.choice(brokers), f"n >= {number}", 1, durable=number % 2 == 0)
+    homes = {f"p{number}": rng.choice(brokers) for number in range(3)}
     net.advance(4.0)
     for turn in range(80):
-        one = net.positions[dice.choice(brokers)]
-        over_group = dice.random() < 0.5
+        one = net.positions[rng.choice(brokers)]
+        over_group = rng.random() < 0.5
         others = [other for other in (one.members if over_group else one.neighbours) if other != one.broker]
         if others and turn < 60:
-            late = dice.choice((0.0, 0.3, 3.0))
-            net.transport.break_link(one.broker, dice.choice(others), over_group=over_group, after=late)
-        publisher = dice.choice(list(homes))
+            late = rng.choice((0.0, 0.3, 3.0))
+            net.transport.break_link(one.broker, rng.choice(others), over_group=over_group, after=late)
+        publisher = rng.choice(list(homes))
         net.publish(publisher, homes[publisher], [{"n": turn % 10}])
-        net.advance(dice.random())
+        net.advance(rng.random())
     net.advance(60.0)
     net.account.settled(net.now)
     verdict = judge(net.account)

@@ -33,16 +33,16 @@ def admitted(net: Simulation, client: str) -> bool:
 )
 @pytest.mark.parametrize("seed", seeds(6, quick=2, usual=4))
 def test_who_is_admitted_is_who_a_list_of_rates_admits(name: str, seed: int) -> None:
-    dice = random.Random(seed)
-    shares = dice.choice([SHARES, SHARES, {}])
-    net, rates = network(shares, 1, name), {number: dice.randint(5, 30) for number in range(12)}
+    rng = random.Random(seed)
+    shares = rng.choice([SHARES, SHARES, {}])
+    net, rates = network(shares, 1, name), {number: rng.randint(5, 30) for number in range(12)}
     for number, rate in rates.items():
         net.advertise(f"p{number}", 0, f"k = {number}", rate)
     net.run()
     wanted: dict[str, int] = {}
     found = set()
     for step in range(40):
-        client, number, priority = f"s{step}", dice.randrange(12), dice.choice([-1, 0, 2, 3, 8, 9, 10])
+        client, number, priority = f"s{step}", rng.randrange(12), rng.choice([-1, 0, 2, 3, 8, 9, 10])
         load = sum(rates[each] for each in {*wanted.values()})
         named = [each for each in shares if each <= priority]
         share = shares[max(named, default=0)] if shares else 1.0
@@ -53,8 +53,8 @@ def test_who_is_admitted_is_who_a_list_of_rates_admits(name: str, seed: int) -> 
         found.add((fits, priority))
         if fits:
             wanted[client] = number
-        if wanted and dice.random() < 0.4:
-            gone = dice.choice([*wanted])
+        if wanted and rng.random() < 0.4:
+            gone = rng.choice([*wanted])
             del wanted[gone]
             net.unsubscribe(gone, 1)
             net.run()

@@ -119,51 +119,51 @@ def test_nor_does_it_between_any_two_under_any_scheme(scheme: str, scripted: typ
 
 def chaos(seed: int, scheme: str) -> Simulation:
     """Run random steps with bad links, crashes, restarts and churn; then repair everything and settle."""
-    dice = random.Random(f"crash/admission/{seed}")
-    positions = ClusterTree(dice.randint(1, 4), dice.randint(1, 3), degree=dice.randint(1, 3)).positions()
+    rng = random.Random(f"crash/admission/{seed}")
+    positions = ClusterTree(rng.randint(1, 4), rng.randint(1, 3), degree=rng.randint(1, 3)).positions()
     brokers = [place.broker for place in positions]
     net = Simulation(
         positions,
         scheme,
         stability=Stability(
             retransmit_seconds=0.1,
-            window_messages=dice.choice([2, 8, 64]),
-            inputs_max=dice.choice([2, 6, 1000]),
+            window_messages=rng.choice([2, 8, 64]),
+            inputs_max=rng.choice([2, 6, 1000]),
         ),
-        datagrams=Datagrams(dice.random() * 0.3, dice.random() * 0.3, dice.random() * 0.2),
+        datagrams=Datagrams(rng.random() * 0.3, rng.random() * 0.3, rng.random() * 0.2),
         store=in_memory,
         seed=seed,
-        last_words=dice.random() < 0.5,
+        last_words=rng.random() < 0.5,
         admission=AdmissionConfig(
-            dice.choice([0.0, 0.0, 0.4]),
-            dice.choice(["paper", "tight", "measured"]),
-            Capacity(dice.uniform(30, 90), 60),
+            rng.choice([0.0, 0.0, 0.4]),
+            rng.choice(["paper", "tight", "measured"]),
+            Capacity(rng.uniform(30, 90), 60),
         ),
     )
-    homes = {name: dice.choice(brokers) for name in ("p", "q", "r", "a", "b", "c", "d")}
+    homes = {name: rng.choice(brokers) for name in ("p", "q", "r", "a", "b", "c", "d")}
     for name in ("p", "q", "r"):
-        net.advertise(name, homes[name], dice.choice(["x >= 0", "x > 7", "x < 9"]), dice.uniform(10, 40))
+        net.advertise(name, homes[name], rng.choice(["x >= 0", "x > 7", "x < 9"]), rng.uniform(10, 40))
     subscribed: list[tuple[str, int]] = []
     for turn in range(60):
-        act = dice.random()
-        client = dice.choice(["a", "b", "c", "d"])
+        act = rng.random()
+        client = rng.choice(["a", "b", "c", "d"])
         known = net.hosts[homes[client]].alive or client in net.sessions
         if act < 0.25 and known:
-            low = dice.randint(0, 9)
-            wanted = f"x BETWEEN {low} AND {low + dice.randint(0, 5)}"
-            net.subscribe(client, homes[client], wanted, turn, dice.randrange(3))
+            low = rng.randint(0, 9)
+            wanted = f"x BETWEEN {low} AND {low + rng.randint(0, 5)}"
+            net.subscribe(client, homes[client], wanted, turn, rng.randrange(3))
             subscribed.append((client, turn))
         elif act < 0.35 and subscribed:
-            net.unsubscribe(*subscribed.pop(dice.randrange(len(subscribed))))
+            net.unsubscribe(*subscribed.pop(rng.randrange(len(subscribed))))
         elif act < 0.7:
-            name = dice.choice(["p", "q", "r"])
+            name = rng.choice(["p", "q", "r"])
             if net.hosts[homes[name]].alive or name in net.sessions:
-                net.publish(name, homes[name], _within(net, name, [dice.randint(0, 15) for _ in range(3)]))
+                net.publish(name, homes[name], _within(net, name, [rng.randint(0, 15) for _ in range(3)]))
         elif act < 0.8:
-            net.crash_after(dice.choice(brokers), dice.randint(0, 12))
+            net.crash_after(rng.choice(brokers), rng.randint(0, 12))
         elif act < 0.9:
-            net.restart(dice.choice(brokers))
-        net.advance(dice.random() * 0.1)
+            net.restart(rng.choice(brokers))
+        net.advance(rng.random() * 0.1)
     for broker in brokers:
         net.hosts[broker].fuse = None
         net.restart(broker)

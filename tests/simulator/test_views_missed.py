@@ -128,17 +128,17 @@ def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():
 @pytest.mark.parametrize("seed", seeds(3))
 def test_ways_break_all_the_time(seed, scheme):
     net = network(scheme, seed, store=in_memory if seed % 2 == 0 else None)
-    dice = random.Random(f"views missed/{seed}")
+    rng = random.Random(f"views missed/{seed}")
     for number in range(4):
-        net.subscribe(f"d{number}", dice.randrange(BROKERS), f"n >= {number}", 1, durable=True)
+        net.subscribe(f"d{number}", rng.randrange(BROKERS), f"n >= {number}", 1, durable=True)
     net.advance(2.0)
     for turn in range(60):
         if turn < 45:
-            source, to = dice.sample(range(BROKERS), 2)
-            net.transport.break_link(source, to, over_group=False, after=dice.choice((0.0, 0.3, 3.0)))
-        broker = dice.choice(list(PUBLISHERS))
+            source, to = rng.sample(range(BROKERS), 2)
+            net.transport.break_link(source, to, over_group=False, after=rng.choice((0.0, 0.3, 3.0)))
+        broker = rng.choice(list(PUBLISHERS))
         net.publish(PUBLISHERS[broker], broker, [{"n": turn % 10}])
-        net.advance(dice.random())
+        net.advance(rng.random())
     net.advance(90.0)
     net.account.settled(net.now)
     verdict = judge(net.account)

@@ -25,23 +25,23 @@ HEAL_SECONDS = 30.0
 ADMITS = AdmissionConfig(0.0, capacity=Capacity(10_000.0, 10_000.0))
 
 
-def end_all(net: Simulation, dice: random.Random) -> None:
+def end_all(net: Simulation, rng: random.Random) -> None:
     for client in list(net.sessions):
         net.stop(client)
     order = [*range(BROKERS), RENDEZVOUS]
-    dice.shuffle(order)
+    rng.shuffle(order)
     for broker in order:
         net.faults.end(net.host(broker))
 
 
-def begin_all(net: Simulation, dice: random.Random, delays: list[float]) -> None:
+def begin_all(net: Simulation, rng: random.Random, delays: list[float]) -> None:
     """Restart everything, brokers one by one; a publisher's numbers that no broker has count as unused."""
     assert net.faults.restart(RENDEZVOUS)
     order = list(range(BROKERS))
-    dice.shuffle(order)
+    rng.shuffle(order)
     for broker in order:
         assert net.faults.restart(broker)
-        net.advance(dice.choice(delays))
+        net.advance(rng.choice(delays))
     net.advance(HEAL_SECONDS)
     for client, session in net.sessions.items():
         assert session.alive or net.start(client), "every broker is there, so nobody waits for one"
@@ -53,7 +53,7 @@ def play(
     scheme: str, seed: int, dead_seconds: float = 0.0, admission: AdmissionConfig | None = None
 ) -> Simulation:
     """Return a network that has lost all its processes several times, at any moment, amid events."""
-    dice = random.Random(f"whole network/{scheme}/{seed}")
+    rng = random.Random(f"whole network/{scheme}/{seed}")
     net = Simulation(
         ClusterTree(4, 3, degree=2).positions(),
         scheme,
@@ -62,27 +62,27 @@ def play(
         store=in_memory,
         admission=admission,
     )
-    homes = {f"p{number}": dice.randrange(BROKERS) for number in range(PUBLISHERS)}
+    homes = {f"p{number}": rng.randrange(BROKERS) for number in range(PUBLISHERS)}
     if admission is not None:
         for publisher, home in homes.items():
             net.advertise(publisher, home, "n >= 0", 100.0)
         net.advance(1.0)
     for number in range(SUBSCRIBERS):
-        net.subscribe(f"s{number}", dice.randrange(BROKERS), f"n >= {number}", 1, durable=True)
+        net.subscribe(f"s{number}", rng.randrange(BROKERS), f"n >= {number}", 1, durable=True)
     net.advance(3.0)
 
     def publish(publisher: str) -> None:
-        net.publish(publisher, homes[publisher], [{"n": dice.randrange(6)}])
+        net.publish(publisher, homes[publisher], [{"n": rng.randrange(6)}])
 
     for _ in range(OUTAGES):
-        for _ in range(dice.randrange(1, 15)):
-            publish(dice.choice(list(homes)))
-            net.advance(dice.choice([0.0, 0.0, 0.01, 0.05, 0.3]))
-            if dice.random() < 0.1:
-                net.stop(f"s{dice.randrange(SUBSCRIBERS)}")
-        end_all(net, dice)
+        for _ in range(rng.randrange(1, 15)):
+            publish(rng.choice(list(homes)))
+            net.advance(rng.choice([0.0, 0.0, 0.01, 0.05, 0.3]))
+            if rng.random() < 0.1:
+                net.stop(f"s{rng.randrange(SUBSCRIBERS)}")
+        end_all(net, rng)
         net.advance(dead_seconds)
-        begin_all(net, dice, [0.0, 0.0, 0.2, 1.0] if seed % 2 else [0.0])
+        begin_all(net, rng, [0.0, 0.0, 0.2, 1.0] if seed % 2 else [0.0])
         assert structure_problems(net, net.recovery.degree) == []
     for publisher in homes:
         publish(publisher)

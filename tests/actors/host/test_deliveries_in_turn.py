@@ -139,8 +139,8 @@ def test_what_waits_for_a_commit_does_not_overtake_what_was_withheld_from_a_slow
 class Drawn:
     """A durable subscriber that is slow, dies and comes back, while commits take as long as is drawn."""
 
-    def __init__(self, host: BrokerHost, disk: Disk, dice: random.Random) -> None:
-        self.host, self.disk, self.dice = host, disk, dice
+    def __init__(self, host: BrokerHost, disk: Disk, rng: random.Random) -> None:
+        self.host, self.disk, self.rng = host, disk, rng
         self.number = self.incarnation = self.acknowledged = self.position = self.process = 0
         self.away = False
         self.calls: list[asyncio.Task[Any]] = []
@@ -217,7 +217,7 @@ class Drawn:
         ]
         doings += [self.leave, self.go_back]
         for _ in range(steps):
-            do = self.dice.choice(doings)
+            do = self.rng.choice(doings)
             self.done.append(do.__name__)
             await do()
         await self.go_back()
@@ -229,11 +229,11 @@ class Drawn:
 
 def check(folder: Path, seed: int) -> None:
     async def test() -> None:
-        dice = random.Random(seed)
-        host = await host_in(folder, replace(LIMITS, delivery_events_max=dice.choice((1, 3, 1000))))
+        rng = random.Random(seed)
+        host = await host_in(folder, replace(LIMITS, delivery_events_max=rng.choice((1, 3, 1000))))
         disk = Disk(host)
         with disk.patch:
-            await Drawn(host, disk, dice).run(60)
+            await Drawn(host, disk, rng).run(60)
 
     go(test())
 

@@ -144,9 +144,9 @@ def test_advertised():
 
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 14))
-def test_definition_8_is_the_rules_of_safety_read_at_once(any_trace, dice, size):
+def test_definition_8_is_the_rules_of_safety_read_at_once(any_trace, rng, size):
     """Paper 4, definition 8, with "always" for "eventually always": once, published, and an active filter."""
-    trace = any_trace(dice, size)
+    trace = any_trace(rng, size)
     verdict = judge(trace)
     broken = {"once", "published", "wanted"} & set(verdict.violated)
     undecided = verdict.findings["wanted"].indeterminate
@@ -209,9 +209,9 @@ def test_definition_9_is_about_the_notices_of_each_subscriber_and_not_about_publ
 
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 14))
-def test_what_definition_9_adds_is_what_it_says(any_trace, dice, size):
+def test_what_definition_9_adds_is_what_it_says(any_trace, rng, size):
     """Compares with the sentence of the definition, written out over states and positions."""
-    trace = any_trace(dice, size)
+    trace = any_trace(rng, size)
     told = {
         (op.client, (op.publisher, op.sequence), at) for at, op in enumerate(trace) if type(op) is Notified
     }
@@ -230,8 +230,8 @@ def test_what_definition_9_adds_is_what_it_says(any_trace, dice, size):
 
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 20))
-def test_states_and_past_formulas_say_the_same(any_trace, dice, size):
-    trace = any_trace(dice, size)
+def test_states_and_past_formulas_say_the_same(any_trace, rng, size):
+    trace = any_trace(rng, size)
     for life in lives(trace):
         active = said.in_act_sub(life).truths(trace)
         for position, (now, op) in enumerate(steps(trace)):

@@ -67,9 +67,9 @@ def test_a_loss_that_a_limit_explains_is_decided():
 @pytest.mark.parametrize("name", NOT_DECIDED)
 @pytest.mark.parametrize("seed", [0, 2, 4, *(pytest.param(each, marks=pytest.mark.slow) for each in (1, 3))])
 def test_mutants_that_show_nothing_are_undecided(correct_trace, name, seed):
-    dice = random.Random(seed)
-    trace = correct_trace(dice, steps=120, forgets=seed % 2 == 1)
-    mutant = NOT_DECIDED[name](trace, dice)
+    rng = random.Random(seed)
+    trace = correct_trace(rng, steps=120, forgets=seed % 2 == 1)
+    mutant = NOT_DECIDED[name](trace, rng)
     assert judge(trace).outcome == HOLDS
     assert outcome(*mutant) == UNDECIDED and judge(mutant).indeterminate > 0
 

@@ -47,8 +47,8 @@ def verdict_on(**changed: list[EventId]) -> Verdict:
 
 @settings(max_examples=120, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(0, 24))
-def test_columns_and_formulas_say_the_same_of_any_trace(any_trace, dice, size):
-    trace = any_trace(dice, size)
+def test_columns_and_formulas_say_the_same_of_any_trace(any_trace, rng, size):
+    trace = any_trace(rng, size)
     quick, slow = judge(trace), judge_by_formulas(trace)
     assert quick.conditions() == slow.conditions()
     if len(trace):
@@ -58,10 +58,10 @@ def test_columns_and_formulas_say_the_same_of_any_trace(any_trace, dice, size):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_correct_traces_hold(correct_trace, seed):
-    dice = random.Random(seed)
-    forgets = dice.random() < 0.5
+    rng = random.Random(seed)
+    forgets = rng.random() < 0.5
     trace = correct_trace(
-        dice, steps=200, advertised=dice.random() < 0.5, forgets=forgets, answers=seed % 3 == 0
+        rng, steps=200, advertised=rng.random() < 0.5, forgets=forgets, answers=seed % 3 == 0
     )
     verdict = judge(trace)
     assert verdict.holds, verdict.violations
@@ -71,15 +71,15 @@ def test_correct_traces_hold(correct_trace, seed):
 
 @settings(max_examples=6, deadline=None)
 @given(st.randoms(use_true_random=False))
-def test_of_a_correct_trace_the_formulas_say_so_too(correct_trace, dice):
-    trace = correct_trace(dice, steps=25, answers=dice.random() < 0.5)
+def test_of_a_correct_trace_the_formulas_say_so_too(correct_trace, rng):
+    trace = correct_trace(rng, steps=25, answers=rng.random() < 0.5)
     assert judge_by_formulas(trace).conditions() == judge(trace).conditions()
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(5, 40))
-def test_of_losses_the_ledger_says_what_the_formulas_say(losing_trace, dice, size):
-    trace = losing_trace(dice, size)
+def test_of_losses_the_ledger_says_what_the_formulas_say(losing_trace, rng, size):
+    trace = losing_trace(rng, size)
     quick, slow = judge(trace), judge_by_formulas(trace, [RULES["complete"]])
     assert quick.findings["complete"].counts() == slow.findings["complete"].counts()
 
@@ -94,10 +94,10 @@ def test_every_mutant_is_caught_by_the_right_condition(correct_trace, name, seed
     change, condition = MUTANTS[name]
     caught = 0
     for seed in range(seeds):
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         forgets, answers = name in FORGETTING, name in ANSWERING or seed % 2 == 1
-        trace = correct_trace(dice, steps=120, advertised=True, forgets=forgets, answers=answers)
-        mutant = change(trace, dice)
+        trace = correct_trace(rng, steps=120, advertised=True, forgets=forgets, answers=answers)
+        mutant = change(trace, rng)
         if mutant is None:
             continue
         caught += 1
@@ -293,8 +293,8 @@ def test_a_trace_of_mappings_is_in_the_order_of_numbers() -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_mutants_that_are_no_traces_are_refused(correct_trace: Callable[..., Trace], name: str) -> None:
     for seed in range(5):
-        dice = random.Random(seed)
-        mutant = REFUSED[name](correct_trace(dice, steps=60), dice)
+        rng = random.Random(seed)
+        mutant = REFUSED[name](correct_trace(rng, steps=60), rng)
         assert mutant is not None
         with pytest.raises(InputError, match="must rise"):
             judge(mutant)

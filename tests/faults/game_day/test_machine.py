@@ -54,7 +54,7 @@ def view_of(*clusters: int, together: int = 1, **more: object) -> View:
 class World:
     """A network in which faults heal after a while, canaries are judged after a while, and others interfere."""
 
-    dice: Random
+    rng: Random
     view: View
     meddled: bool = True
     heals: bool = True
@@ -90,25 +90,25 @@ class World:
         match step:
             case Strike():
                 self.strikes.append(step)
-                if self.heals and self.meddled and self.dice.random() < 0.1:
+                if self.heals and self.meddled and self.rng.random() < 0.1:
                     self.void = step.number
                     return
                 self.lasts, self.lasts_until = step, self.now + step.seconds
                 if step.kind == "node":  # whole until then
-                    self.ending = self.now + self.dice.uniform(0, 90 if self.meddled else 1), step.brokers
+                    self.ending = self.now + self.rng.uniform(0, 90 if self.meddled else 1), step.brokers
                     return
                 if step.kind in ENDING:
                     self.dead |= set(step.brokers)
                 self.unwhole_until = self.now + (
-                    step.seconds + self.dice.uniform(0, 20) if self.heals else 1e9
+                    step.seconds + self.rng.uniform(0, 20) if self.heals else 1e9
                 )
             case Restart(brokers):
-                if self.dice.random() < 0.7:  # else it does not come in time
+                if self.rng.random() < 0.7:  # else it does not come in time
                     self.dead -= set(brokers)
             case Lift():
                 self.lasts_until = self.now
             case Check(number):
-                self.checking = number, self.now + self.dice.uniform(0, 5)
+                self.checking = number, self.now + self.rng.uniform(0, 5)
 
     def run(self, day: GameDay, until: float = 2_000.0) -> End:
         while self.now < until:
@@ -119,9 +119,9 @@ class World:
                 self.do(step)
                 if isinstance(step, End):
                     return step
-            self.now += self.dice.uniform(0.3, 3.0)
-            if self.meddled and self.dice.random() < 0.02:
-                self.unwhole_until = max(self.unwhole_until, self.now + self.dice.uniform(0, 30))
+            self.now += self.rng.uniform(0.3, 3.0)
+            if self.meddled and self.rng.random() < 0.02:
+                self.unwhole_until = max(self.unwhole_until, self.now + self.rng.uniform(0, 30))
         raise AssertionError("it does not end")
 
     def check(self, strike: Strike, seen: View, terms: Terms) -> None:
@@ -147,10 +147,10 @@ class World:
 def test_it_never_asks_for_more_than_a_network_survives_and_ends_healed(
     seed: int, clusters: list[int], together: int, kinds: set[str], spare: set[int | str], keeps: bool
 ) -> None:
-    dice = Random(seed)
+    rng = Random(seed)
     view = view_of(*sorted(clusters), together=together)
     view = replace(
-        view, targets=tuple(replace(one, holds="all" if dice.random() < 0.2 else "") for one in view.targets)
+        view, targets=tuple(replace(one, holds="all" if rng.random() < 0.2 else "") for one in view.targets)
     )
     terms = replace(
         TERMS,
@@ -161,7 +161,7 @@ def test_it_never_asks_for_more_than_a_network_survives_and_ends_healed(
         spare=frozenset(spare),
         keep_members=keeps,
     )
-    world, day = World(dice, view), GameDay(terms)
+    world, day = World(rng, view), GameDay(terms)
     refused = day.refusal(view)
     end = world.run(day)
     assert not world.dead and not world.ending and end.healed and end.reason == "the time is over"

@@ -177,13 +177,13 @@ def test_a_broken_rule_is_found_with_a_short_schedule(name, monkeypatch, tmp_pat
 
 def wander(setting, seed, steps):
     """Take random actions; return the system, the state, and each broker's inputs since it last started."""
-    dice, system = random.Random(f"wander/{seed}"), CrashRecovery(setting)
+    rng, system = random.Random(f"wander/{seed}"), CrashRecovery(setting)
     state = system.first()
     for _ in range(steps):
         possible = list(system.actions(state))
         if not possible:
             break
-        state = dice.choice(possible)[1]
+        state = rng.choice(possible)[1]
     return system, state
 
 
@@ -204,8 +204,8 @@ def test_states_that_count_as_one_go_on_equally(seed, monkeypatch):
     for walk in range(6):
         wander(Setting(crashes=2, losses=1, early=1), 100 * seed + walk, 60)
     monkeypatch.undo()
-    dice, compared = random.Random(seed), 0
-    for process, state, start, inputs in dice.sample(other_ways, min(40, len(other_ways))):
+    rng, compared = random.Random(seed), 0
+    for process, state, start, inputs in rng.sample(other_ways, min(40, len(other_ways))):
         for (known, _), outcome in list(process._steps.items()):
             if known == state and outcome.effects:
                 given = process.inputs(outcome.state)[-1:]

@@ -156,17 +156,17 @@ def test_what_has_no_effect_is_left_out_and_nothing_else(tmp_path, nonsense, see
 
 @pytest.fixture(scope="module")
 def nonsense():
-    def make(dice, steps):
+    def make(rng, steps):
         makers = (
-            lambda at: Notified(at, dice.choice("ab"), "p", dice.randint(1, 9)),
-            lambda at: Published(at, "p", int(at) + 1, {"x": dice.randrange(3)}),
-            lambda at: Registered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(("x > 0", "TRUE"))),
-            lambda at: Confirmed(at, dice.choice("ab"), dice.randint(1, 2)),
-            lambda at: Answered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(((), ("p",)))),
-            lambda at: Cancelled(at, dice.choice("ab"), dice.randint(1, 2)),
+            lambda at: Notified(at, rng.choice("ab"), "p", rng.randint(1, 9)),
+            lambda at: Published(at, "p", int(at) + 1, {"x": rng.randrange(3)}),
+            lambda at: Registered(at, rng.choice("ab"), rng.randint(1, 2), rng.choice(("x > 0", "TRUE"))),
+            lambda at: Confirmed(at, rng.choice("ab"), rng.randint(1, 2)),
+            lambda at: Answered(at, rng.choice("ab"), rng.randint(1, 2), rng.choice(((), ("p",)))),
+            lambda at: Cancelled(at, rng.choice("ab"), rng.randint(1, 2)),
             Settled,
         )
-        return Trace(dice.choice(makers)(float(at)) for at in range(steps))
+        return Trace(rng.choice(makers)(float(at)) for at in range(steps))
 
     return make
 

@@ -189,10 +189,10 @@ def test_a_workload_is_what_its_parameters_say(subscribers, rounds, churn, leave
 
 
 def test_random_selectors_can_be_read_and_random_events_lack_values():
-    dice = random.Random(1)
-    filters = {to_filter(random_selector(dice)) for _ in range(300)}
+    rng = random.Random(1)
+    filters = {to_filter(random_selector(rng)) for _ in range(300)}
     assert len(filters) > 200
-    events = [random_event(dice, missing=0.5) for _ in range(300)]
+    events = [random_event(rng, missing=0.5) for _ in range(300)]
     assert {len(event) for event in events} == {0, 1, 2, 3, 4}
     shares = [sum(item.matches(event) for event in events) / len(events) for item in filters]
     assert 0 < sum(shares) / len(shares) < 0.5

@@ -80,35 +80,35 @@ class Alone:
 
 @pytest.mark.parametrize("seed", seeds(20, usual=20))
 def test_what_is_made_of_the_store_holds_the_same(seed):
-    dice = random.Random(f"durable clients/{seed}")
+    rng = random.Random(f"durable clients/{seed}")
     machine, lives, sequence = Alone(MemoryStore()), {}, 0
     for turn in range(150):
-        client = dice.choice(("alice", "bob", "carol"))
-        what = dice.choice(
+        client = rng.choice(("alice", "bob", "carol"))
+        what = rng.choice(
             ("resume", "register", "confirm", "deliver", "deliver", "acknowledge", "cancel", "lose", "gone")
         )
         if what == "resume":
             lives[client] = lives.get(client, 0) + 1
-            marks = {"p": dice.randint(0, sequence)}
-            begins = {dice.randint(1, 3): {"p": sequence}}
+            marks = {"p": rng.randint(0, sequence)}
+            begins = {rng.randint(1, 3): {"p": sequence}}
             machine.take(
                 Received(client, Resume(marks, incarnation=lives[client], numbers=(1, 2), begins=begins))
             )
         elif what == "confirm":
-            machine.leave(Confirm(client, dice.randint(1, 3), begins={"p": sequence, "q": turn}))
+            machine.leave(Confirm(client, rng.randint(1, 3), begins={"p": sequence, "q": turn}))
         elif what == "register":
-            machine.take(Received(client, Register(dice.randint(1, 3), WANTS, dice.randint(0, 2))))
+            machine.take(Received(client, Register(rng.randint(1, 3), WANTS, rng.randint(0, 2))))
         elif what == "cancel":
-            machine.take(Received(client, Cancel(dice.randint(1, 3))))
+            machine.take(Received(client, Cancel(rng.randint(1, 3))))
         elif what == "deliver":
             sequence += 1
-            machine.deliver("p", sequence, *dice.sample(("alice", "bob", "carol", "dave"), 2))
+            machine.deliver("p", sequence, *rng.sample(("alice", "bob", "carol", "dave"), 2))
         elif what == "acknowledge":
-            incarnation = lives.get(client, 1) - (dice.random() < 0.2)
-            machine.take(Received(client, Consumed({"p": dice.randint(0, sequence)}, incarnation)))
+            incarnation = lives.get(client, 1) - (rng.random() < 0.2)
+            machine.take(Received(client, Consumed({"p": rng.randint(0, sequence)}, incarnation)))
         elif what == "lose":
             machine.leave(TellLost(client, (Lost("q", turn, turn),)))
-        elif dice.random() < 0.2:
+        elif rng.random() < 0.2:
             machine.take(Received(client, Detach()))
         machine.layer.check()
         twin = Alone(machine.store)

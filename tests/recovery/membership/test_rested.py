@@ -23,8 +23,8 @@ TICK = 0.25
 @pytest.mark.parametrize("meanwhile", [0, 1, 7, 16, 17, 40])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_detector_that_is_told_afterwards_has_learned_the_same(meanwhile: int, seed: int) -> None:
-    dice = random.Random(seed)
-    moments = [float(i) + 0.9 * dice.random() for i in range(5 + meanwhile)]
+    rng = random.Random(seed)
+    moments = [float(i) + 0.9 * rng.random() for i in range(5 + meanwhile)]
     awake, rested = Detector(RECOVERY), Detector(RECOVERY)
     for at in moments:
         awake.heard(9, at)

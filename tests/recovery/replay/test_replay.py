@@ -84,19 +84,19 @@ def sent(out):
 @pytest.mark.parametrize("seed", range(20))
 def test_a_round_sends_again_what_was_accepted_within_bounds_in_order(seed, stable):
     """Compared with a list of (time, events); with a store, also with a restored twin after each step."""
-    dice = random.Random(f"replay/{seed}")
+    rng = random.Random(f"replay/{seed}")
     bounds = {"retention_events_max": 30, "retention_seconds": 20.0}
     machine = Alone(MemoryStore() if stable else None, **bounds)
     reference, next_of, now = [], {}, 0.0
     for turn in range(120):
-        now += dice.choice((0.0, 0.3, 4.0)) * dice.random()
+        now += rng.choice((0.0, 0.3, 4.0)) * rng.random()
         machine.take(Ticked(now))
         reference = [each for each in reference if now - each[0] <= 20.0]
-        publisher = dice.choice("abc")
-        count = dice.randint(1, 4)
+        publisher = rng.choice("abc")
+        count = rng.randint(1, 4)
         known = next_of.get(publisher, 1)
-        again = stable and known > 1 and dice.random() < 0.3
-        first = max(1, known - dice.randint(1, 3)) if again else known
+        again = stable and known > 1 and rng.random() < 0.3
+        first = max(1, known - rng.randint(1, 3)) if again else known
         machine.publish(publisher, first, count, retransmitted=again, forgot_seconds=1e9 if again else 0.0)
         fresh = [(publisher, number) for number in range(max(first, known), first + count)]
         next_of[publisher] = max(known, first + count)
@@ -104,7 +104,7 @@ def test_a_round_sends_again_what_was_accepted_within_bounds_in_order(seed, stab
             reference.append((now, fresh))
         while len(reference) > 1 and sum(len(events) for _, events in reference) > 30:
             reference.pop(0)
-        if dice.random() < 0.2:
+        if rng.random() < 0.2:
             out = machine.round(turn + 1)
             assert sent(out) == [event for _, events in reference for event in events]
         machine.layer.check()
@@ -357,15 +357,15 @@ def handed_over(leaver, trustee, out):
 @pytest.mark.parametrize("seed", range(5))
 def test_a_trustee_sends_again_what_the_leaver_would_have_sent(seed, stable):
     """Also what it had retained itself of a publisher that went to the leaver then, and all from its store."""
-    dice = random.Random(f"trustees/{seed}")
+    rng = random.Random(f"trustees/{seed}")
     leaver, trustee = (Alone(MemoryStore() if stable else None, retention_events_max=200) for _ in range(2))
-    clock = Ticked(dice.random())
+    clock = Ticked(rng.random())
     for machine in (leaver, trustee):
         machine.take(clock)
     trustee.publish("b", 1, 5)
     trustee.take(Received("b", TakenOver(3, 5)))
     leaver.publish("b", 3, 3, retransmitted=True)
-    gone = dice.randint(0, 150)
+    gone = rng.randint(0, 150)
     for publisher, first, count in (("a", 1, gone), ("a", 1 + gone, 60), ("b", 6, 100), ("c", 1, 9)):
         if count:
             leaver.publish(publisher, first, count)

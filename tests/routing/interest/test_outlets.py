@@ -63,7 +63,7 @@ def test_it_is_told_one_by_one_or_the_group_at_once():
 @pytest.mark.parametrize("how", [{}, {"covering": False}, {"merging": True}], ids=str)
 def test_a_twin_that_is_made_from_its_snapshot_does_what_it_does(how):
     """Reference: decision 0021, a layer can be put down and made again."""
-    dice = random.Random(3)
+    rng = random.Random(3)
     for _ in range(12):
         way, held, tokens = outlet(**how), [], []
         for number in range(25):
@@ -75,17 +75,17 @@ def test_a_twin_that_is_made_from_its_snapshot_does_what_it_does(how):
                 ways, way = [way, twin], twin
             else:
                 ways = [way]
-            if held and dice.random() < 0.3:
-                item = held.pop(dice.randrange(len(held)))
+            if held and rng.random() < 0.3:
+                item = held.pop(rng.randrange(len(held)))
                 found = [each.release(item) for each in ways]
-            elif tokens and dice.random() < 0.5:
-                answer = dice.choice((3, 4)), dice.choice(tokens)
+            elif tokens and rng.random() < 0.5:
+                answer = rng.choice((3, 4)), rng.choice(tokens)
                 found = [each.answered(*answer) for each in ways]
-            elif held and dice.random() < 0.5:
-                wanted = ("s", number), dice.choice(held)
+            elif held and rng.random() < 0.5:
+                wanted = ("s", number), rng.choice(held)
                 found = [each.wait(*wanted) for each in ways]
             elif left := [item for item in FILTERS if item not in held]:
-                held.append(dice.choice(left))
+                held.append(rng.choice(left))
                 found = [each.hold(held[-1]) for each in ways]
             assert all(each == found[0] for each in found)
             tokens += [each.token for each in found[0].up if isinstance(each, Announce)]

@@ -208,10 +208,10 @@ def test_garbage_is_a_condition_or_a_named_error(text: str) -> None:
         assert len(str(error)) < 300
 
 
-def _drawn(dice: random.Random, depth: int = 0) -> str:
-    if depth > 2 or dice.random() < 0.5:
-        name = dice.choice(["type", "subject", "hop"])
-        text = dice.choice(["'com.x'", "'5'", "'true'", "'x%'", "'1970-01-01T00:00:00Z'"])
+def _drawn(rng: random.Random, depth: int = 0) -> str:
+    if depth > 2 or rng.random() < 0.5:
+        name = rng.choice(["type", "subject", "hop"])
+        text = rng.choice(["'com.x'", "'5'", "'true'", "'x%'", "'1970-01-01T00:00:00Z'"])
         forms = [
             "{n} = {t}",
             "{n} != {t}",
@@ -221,19 +221,19 @@ def _drawn(dice: random.Random, depth: int = 0) -> str:
             "NOT EXISTS {n}",
             "{n} = 5",
         ]
-        return dice.choice(forms).format(n=name, t=text)
-    word = dice.choice([" AND ", " AND ", " OR ", " XOR "])
-    return "(" + word.join(_drawn(dice, depth + 1) for _ in range(dice.randint(2, 3))) + ")"
+        return rng.choice(forms).format(n=name, t=text)
+    word = rng.choice([" AND ", " AND ", " OR ", " XOR "])
+    return "(" + word.join(_drawn(rng, depth + 1) for _ in range(rng.randint(2, 3))) + ")"
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_filters_match_where_the_expression_is_true(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     values = ["com.x", "com.y", "xx", "5", "true", 5, 5.0, 0, True, 2.5, 2**40, Timestamp(0), None]
-    events = [{name: dice.choice(values) for name in ("type", "subject", "hop")} for _ in range(40)]
+    events = [{name: rng.choice(values) for name in ("type", "subject", "hop")} for _ in range(40)]
     matched = 0
     for _ in range(40):
-        text = _drawn(dice)
+        text = _drawn(rng)
         node, item = expression_of(text), to_filter(text, dialect="cesql")
         expected = [result_of(node, event) is True for event in events]
         plain = [{k: v for k, v in event.items() if normalize(v) is not None} for event in events]

@@ -20,9 +20,9 @@ SECONDS: Final = 0.5
 SECONDS_A_CHARACTER: Final = 2e-4
 
 
-def _leaf(dice: random.Random) -> str:
-    name, other, n = f"a{dice.randrange(4)}", f"a{dice.randrange(4)}", dice.randrange(1000)
-    return dice.choice(
+def _leaf(rng: random.Random) -> str:
+    name, other, n = f"a{rng.randrange(4)}", f"a{rng.randrange(4)}", rng.randrange(1000)
+    return rng.choice(
         (
             f"{name} < {n}",
             f"{name} > {n}",
@@ -45,16 +45,16 @@ def _leaf(dice: random.Random) -> str:
     )
 
 
-def _wide(dice: random.Random) -> str:
-    inner, outer = dice.choice(((" OR ", " AND "), (" AND ", " OR ")))
-    factors = dice.choice((4, 8, 20, 60))
-    width = dice.choice((2, 3, 5))
-    return outer.join("(" + inner.join(_leaf(dice) for _ in range(width)) + ")" for _ in range(factors))
+def _wide(rng: random.Random) -> str:
+    inner, outer = rng.choice(((" OR ", " AND "), (" AND ", " OR ")))
+    factors = rng.choice((4, 8, 20, 60))
+    width = rng.choice((2, 3, 5))
+    return outer.join("(" + inner.join(_leaf(rng) for _ in range(width)) + ")" for _ in range(factors))
 
 
-def _alike(dice: random.Random) -> str:
+def _alike(rng: random.Random) -> str:
     shape = (
-        dice.choice(
+        rng.choice(
             (
                 "(a < {i} OR b > {i})",
                 "(a LIKE '%{i}%' OR b LIKE '%{i}%')",
@@ -65,26 +65,26 @@ def _alike(dice: random.Random) -> str:
                 "(a IN ({i}, 'x{i}') OR b < 'x{i}')",
             )
         )
-        if dice.random() < 0.5
-        else f"({_leaf(dice)} OR a < {{i}})".replace("'%", "'%{i}")
+        if rng.random() < 0.5
+        else f"({_leaf(rng)} OR a < {{i}})".replace("'%", "'%{i}")
     )
-    return dice.choice((" AND ", " OR ")).join(
-        shape.replace("{i}", str(i)) for i in range(dice.choice((8, 30, 100)))
+    return rng.choice((" AND ", " OR ")).join(
+        shape.replace("{i}", str(i)) for i in range(rng.choice((8, 30, 100)))
     )
 
 
-def _nested(dice: random.Random) -> str:
-    text = _leaf(dice)
-    for _ in range(dice.choice((10, 40, 95, 120))):
-        text = dice.choice(
+def _nested(rng: random.Random) -> str:
+    text = _leaf(rng)
+    for _ in range(rng.choice((10, 40, 95, 120))):
+        text = rng.choice(
             ("NOT ({})", "({}) AND x = 1", "({}) OR y = 1", "({}) IS UNKNOWN", "z = 2 OR ({})")
         ).format(text)
     return text
 
 
-def _long(dice: random.Random) -> str:
-    size = dice.choice((500, 3000))
-    return dice.choice(
+def _long(rng: random.Random) -> str:
+    size = rng.choice((500, 3000))
+    return rng.choice(
         (
             "a LIKE '" + "%a_" * size + "'",
             "a IN (" + ", ".join(map(str, range(size))) + ")",
@@ -108,12 +108,12 @@ HOSTILE: Final[tuple[Callable[[random.Random], str], ...]] = (_wide, _alike, _ne
 
 
 def _try(seed: int, cases: int) -> int:
-    dice, made, before = random.Random(seed), 0, to_filter("a < 5 AND b > 3")
+    rng, made, before = random.Random(seed), 0, to_filter("a < 5 AND b > 3")
     for number in range(cases):
-        text = HOSTILE[number % len(HOSTILE)](dice)
+        text = HOSTILE[number % len(HOSTILE)](rng)
         began = process_time()
         try:
-            item: Filter | None = to_filter(text, dialect=dice.choice(("rayvous", "jms")))
+            item: Filter | None = to_filter(text, dialect=rng.choice(("rayvous", "jms")))
         except (SelectorError, FilterTooComplex) as error:
             assert len(str(error)) < 400
             item = None

@@ -38,34 +38,34 @@ class Writer:
     """Generates random conditions."""
 
     def __init__(self, seed: int, dialect: Dialect) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.jms = dialect == "jms"
 
     def condition(self, depth: int = 0) -> Said:
-        dice = self.dice
-        if depth > 2 or dice.random() < 0.35:
+        rng = self.rng
+        if depth > 2 or rng.random() < 0.35:
             return self.leaf()
-        kind = dice.random()
+        kind = rng.random()
         if kind < 0.2:
             term = self.condition(depth + 1)
             return Said(f"NOT ({term.selector})", f"(NOT {term.sql})")
         if kind < 0.3:
-            term, test = self.condition(depth + 1), dice.choice(("TRUE", "FALSE", "UNKNOWN"))
-            word = dice.choice(("IS", "IS NOT"))
+            term, test = self.condition(depth + 1), rng.choice(("TRUE", "FALSE", "UNKNOWN"))
+            word = rng.choice(("IS", "IS NOT"))
             return Said(
                 f"({term.selector}) {word} {test}", f"({term.sql} {word} {test.replace('UNKNOWN', 'NULL')})"
             )
-        word = dice.choice((" AND ", " OR "))
-        terms = [self.condition(depth + 1) for _ in range(dice.randint(2, 3))]
+        word = rng.choice((" AND ", " OR "))
+        terms = [self.condition(depth + 1) for _ in range(rng.randint(2, 3))]
         return Said(word.join(f"({t.selector})" for t in terms), "(" + word.join(t.sql for t in terms) + ")")
 
     def leaf(self) -> Said:
-        name = self.dice.choice(NAMES)
-        draw = self.dice.choice(
+        name = self.rng.choice(NAMES)
+        draw = self.rng.choice(
             (self.compared, self.compared, self.related, self.related, self.ranged, self.texted)
         )
-        if self.dice.random() < 0.1:
-            word = self.dice.choice(("IS NULL", "IS NOT NULL"))
+        if self.rng.random() < 0.1:
+            word = self.rng.choice(("IS NULL", "IS NOT NULL"))
             return Said(f"{name} {word}", f"({name}_group {word})")
         said = draw(name)
         missing = " OR ".join(f"{each}_group IS NULL" for each in said.names)
@@ -73,27 +73,27 @@ class Writer:
         return Said(said.selector, f"({sql})")
 
     def compared(self, name: str) -> Said:
-        op, (text, sql, group) = self.dice.choice(OPS), self.literal()
+        op, (text, sql, group) = self.rng.choice(OPS), self.literal()
         condition = f"CASE WHEN {name}_group = '{group}' THEN {name} {op} {sql} END"
-        if self.dice.random() < 0.3:
+        if self.rng.random() < 0.3:
             mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
             return Said(f"{text} {mirrored} {name}", condition, (name,))
         return Said(f"{name} {op} {text}", condition, (name,))
 
     def literal(self) -> tuple[str, str, str]:
-        if self.dice.random() < 0.6:
-            number = self.dice.choice(NUMBERS)
+        if self.rng.random() < 0.6:
+            number = self.rng.choice(NUMBERS)
             written = f"{number!r}"
             if type(number) is int and number >= 0:
-                written = self.dice.choice((written, hex(number), f"0{number:o}", f"{number}L"))
+                written = self.rng.choice((written, hex(number), f"0{number:o}", f"{number}L"))
             # SQL has no literal for the smallest integer.
             return written, "(-9223372036854775807 - 1)" if number == -(2**63) else repr(number), "n"
-        quoted = "'" + self.dice.choice(TEXTS).replace("'", "''") + "'"
+        quoted = "'" + self.rng.choice(TEXTS).replace("'", "''") + "'"
         return quoted, quoted, "s"
 
     def related(self, name: str) -> Said:
-        op, other = self.dice.choice(OPS), self.dice.choice(NAMES)
-        if self.dice.random() < 0.4:
+        op, other = self.rng.choice(OPS), self.rng.choice(NAMES)
+        if self.rng.random() < 0.4:
             sql = f"CASE WHEN {name}_group = {other}_group THEN {name} {op} {other} END"
             return Said(f"{name} {op} {other}", sql, (name, other))
         left, right = self.value(), self.value()
@@ -107,24 +107,24 @@ class Writer:
 
     def value(self, depth: int = 0) -> Said:
         """Generate a computed number; at the top level never an attribute alone, which may be a string."""
-        if depth > 1 or self.dice.random() < 0.2:
-            number = repr(self.dice.choice((1, 2, 3, 0.5, 10**18)))
-            name = self.dice.choice(NAMES)
-            if depth and self.dice.random() < 0.8:
+        if depth > 1 or self.rng.random() < 0.2:
+            number = repr(self.rng.choice((1, 2, 3, 0.5, 10**18)))
+            name = self.rng.choice(NAMES)
+            if depth and self.rng.random() < 0.8:
                 return Said(name, _number(name), (name,))
             return Said(f"({name} + {number})", f"({_number(name)} + {number})", (name,))
-        op, left, right = self.dice.choice("+-*/"), self.value(depth + 1), self.value(depth + 1)
+        op, left, right = self.rng.choice("+-*/"), self.value(depth + 1), self.value(depth + 1)
         sql = f"(CAST({left.sql} AS REAL) / {right.sql})" if op == "/" else f"({left.sql} {op} {right.sql})"
         return Said(f"({left.selector} {op} {right.selector})", sql, left.names + right.names)
 
     def ranged(self, name: str) -> Said:
-        group = self.dice.choice("ns")
+        group = self.rng.choice("ns")
         pool: Any = NUMBERS if group == "n" else TEXTS
-        values = sorted(self.dice.sample(pool, 2))
+        values = sorted(self.rng.sample(pool, 2))
         texts = [repr(value) if group == "n" else "'" + value.replace("'", "''") + "'" for value in values]
         of_sql = [text.replace("-9223372036854775808", "(-9223372036854775807 - 1)") for text in texts]
-        word = self.dice.choice(("", "NOT "))
-        form = self.dice.choice(("BETWEEN {} AND {}", "IN ({}, {})"))
+        word = self.rng.choice(("", "NOT "))
+        form = self.rng.choice(("BETWEEN {} AND {}", "IN ({}, {})"))
         condition = f"CASE WHEN {name}_group = '{group}' THEN {name} {word}{form.format(*of_sql)} END"
         if not self.jms or not word:
             return Said(f"{name} {word}{form.format(*texts)}", condition, (name,))
@@ -132,9 +132,9 @@ class Writer:
         return Said(f"{name} NOT {form.format(*texts)}", f"(NOT COALESCE({positive}, 0))", (name,))
 
     def texted(self, name: str) -> Said:
-        pattern = self.dice.choice(PATTERNS)
+        pattern = self.rng.choice(PATTERNS)
         condition = f"CASE WHEN {name}_group = 's' THEN {name} LIKE '{pattern}' ESCAPE '!' END"
-        if self.dice.random() < 0.5:
+        if self.rng.random() < 0.5:
             return Said(f"{name} LIKE '{pattern}' ESCAPE '!'", condition, (name,))
         negated = f"(NOT COALESCE({condition}, 0))" if self.jms else f"(NOT ({condition}))"
         return Said(f"{name} NOT LIKE '{pattern}' ESCAPE '!'", negated, (name,))
@@ -145,9 +145,9 @@ def _number(name: str) -> str:
 
 
 def _events(seed: int) -> list[dict[str, Any]]:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     values: tuple[Any, ...] = (*NUMBERS, *TEXTS, float("inf"), 3, 1, 2)
-    return [{name: dice.choice(values) for name in NAMES if dice.random() < 0.8} for _ in range(30)]
+    return [{name: rng.choice(values) for name in NAMES if rng.random() < 0.8} for _ in range(30)]
 
 
 def _answers(events: list[dict[str, Any]]) -> Iterator[Any]:

@@ -27,30 +27,30 @@ PARTS = (
 
 
 def some_filters(seed: int, size: int) -> list[Filter]:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     out: dict[Filter, None] = {}
     while len(out) < size:
-        parts = [part.format(n=dice.randrange(40)) for part in dice.sample(PARTS, dice.randint(1, 3))]
-        out[to_filter(dice.choice((" AND ", " OR ")).join(parts))] = None
+        parts = [part.format(n=rng.randrange(40)) for part in rng.sample(PARTS, rng.randint(1, 3))]
+        out[to_filter(rng.choice((" AND ", " OR ")).join(parts))] = None
     return list(out)
 
 
 def some_events(seed: int, size: int) -> list[dict[str, Any]]:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     values = (*range(-3, 20), 2.5, float("inf"), "A", True)
     names = ("price", "quantity", "bid", "ask")
-    events = [{name: dice.choice(values) for name in names if dice.random() < 0.8} for _ in range(size)]
-    return [event | {name: dice.choice("AB") for name in ("sym", "name")} for event in events]
+    events = [{name: rng.choice(values) for name in names if rng.random() < 0.8} for _ in range(size)]
+    return [event | {name: rng.choice("AB") for name in ("sym", "name")} for event in events]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_index_finds_what_matches_whatever_came_and_went(seed: int) -> None:
-    dice, index, held = random.Random(seed), MatchIndex(), dict[int, Filter]()
+    rng, index, held = random.Random(seed), MatchIndex(), dict[int, Filter]()
     batch = batch_of(events := some_events(seed, 60))
     for item in some_filters(seed, 60):
         held[index.insert(item)] = item
-        if dice.random() < 0.3:
-            gone = dice.choice(list(held))
+        if rng.random() < 0.3:
+            gone = rng.choice(list(held))
             index.remove(gone)
             del held[gone]
         index.check()

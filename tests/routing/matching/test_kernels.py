@@ -33,29 +33,29 @@ TERMS = (
 
 
 def filters_of(seed: int, size: int) -> list[Filter]:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     out = []
     for _ in range(size):
-        a = dice.randrange(900)
-        numbers = {"a": a, "b": a + dice.randrange(1, 100), "c": a + dice.randrange(1, 5000)}
-        terms = [dice.choice(TERMS).format(**numbers) for _ in range(dice.randint(1, 3))]
-        out.append(to_filter((" OR " if dice.random() < 0.1 else " AND ").join(terms)))
+        a = rng.randrange(900)
+        numbers = {"a": a, "b": a + rng.randrange(1, 100), "c": a + rng.randrange(1, 5000)}
+        terms = [rng.choice(TERMS).format(**numbers) for _ in range(rng.randint(1, 3))]
+        out.append(to_filter((" OR " if rng.random() < 0.1 else " AND ").join(terms)))
     return out
 
 
 def events_of(seed: int, size: int) -> list[dict[str, Any]]:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     out = []
     for _ in range(size):
-        x, y, z = (dice.randrange(-5, 1100) for _ in range(3))
+        x, y, z = (rng.randrange(-5, 1100) for _ in range(3))
         event = {
             "x": x,
-            "y": dice.choice((y, y / 2)),
+            "y": rng.choice((y, y / 2)),
             "z": float(z),
-            "w": f"w{dice.randrange(300)}",
+            "w": f"w{rng.randrange(300)}",
             "v": True,
         }
-        out.append({name: value for name, value in event.items() if dice.random() < 0.9})
+        out.append({name: value for name, value in event.items() if rng.random() < 0.9})
     return out
 
 
@@ -63,7 +63,7 @@ def events_of(seed: int, size: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("seed", range(1))
 def test_both_kernels_give_the_same_while_filters_come_and_go(level: str, seed: int) -> None:
-    dice, both = random.Random(seed), [MatchIndex("native"), MatchIndex("numpy")]
+    rng, both = random.Random(seed), [MatchIndex("native"), MatchIndex("numpy")]
     assert NATIVE is not None
     before = NATIVE.level()
     NATIVE.set_level(level)
@@ -76,7 +76,7 @@ def test_both_kernels_give_the_same_while_filters_come_and_go(level: str, seed: 
             compare(both, batch)
             for item in filters_of(100 + step, 20):
                 assert len({index.insert(item) for index in both}) == 1
-            for slot in dice.sample(range(4800), 40):
+            for slot in rng.sample(range(4800), 40):
                 held = [index for index in both if index._held[slot]]
                 for index in held:
                     index.remove(slot)
@@ -107,33 +107,33 @@ MORE_TERMS = (
 )
 
 
-def worded_filters(dice: random.Random, size: int) -> list[Filter]:
+def worded_filters(rng: random.Random, size: int) -> list[Filter]:
     """Return filters on words of `w`: most words occur in few filters, forty in many, one in 90% of them."""
     out = []
     for _ in range(size):
-        a = dice.randrange(900)
+        a = rng.randrange(900)
         numbers = {
             "a": a,
-            "b": a + dice.randrange(1, 100),
-            "c": a + dice.randrange(1, 5000),
-            "d": dice.randint(1, 9),
+            "b": a + rng.randrange(1, 100),
+            "c": a + rng.randrange(1, 5000),
+            "d": rng.randint(1, 9),
         }
-        words = {f"w{dice.randrange(3000)}" for _ in range(dice.randint(1, 3))} | {f"w{dice.randrange(40)}"}
-        words |= {"all"} if dice.random() < 0.9 else set()
+        words = {f"w{rng.randrange(3000)}" for _ in range(rng.randint(1, 3))} | {f"w{rng.randrange(40)}"}
+        words |= {"all"} if rng.random() < 0.9 else set()
         named = f"w IN ({', '.join(map(repr, sorted(words)))})"
-        terms = [dice.choice(NOT_W + MORE_TERMS).format(**numbers) for _ in range(dice.randint(0, 3))]
+        terms = [rng.choice(NOT_W + MORE_TERMS).format(**numbers) for _ in range(rng.randint(0, 3))]
         out.append(to_filter(" AND ".join([named, *terms])))
     return out
 
 
-def worded_events(dice: random.Random, size: int) -> list[dict[str, Any]]:
-    events = events_of(dice.randrange(1 << 30), size)
+def worded_events(rng: random.Random, size: int) -> list[dict[str, Any]]:
+    events = events_of(rng.randrange(1 << 30), size)
     for event in events:
-        some = [f"w{dice.randrange(3000)}", f"w{dice.randrange(40)}", "all", "unknown", 7, True, rv.NULL]
-        event["w"] = dice.choices(some, [8, 8, 1, 1, 1, 1, 1])[0]
-        event["u"] = f"u{dice.randrange(1000)}"
-        event["t"] = datetime(2026, 1, dice.randint(1, 9), tzinfo=UTC)
-        for name in [name for name in event if dice.random() < 0.05]:
+        some = [f"w{rng.randrange(3000)}", f"w{rng.randrange(40)}", "all", "unknown", 7, True, rv.NULL]
+        event["w"] = rng.choices(some, [8, 8, 1, 1, 1, 1, 1])[0]
+        event["u"] = f"u{rng.randrange(1000)}"
+        event["t"] = datetime(2026, 1, rng.randint(1, 9), tzinfo=UTC)
+        for name in [name for name in event if rng.random() < 0.05]:
             del event[name]
     return events
 
@@ -152,24 +152,24 @@ def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(
 ) -> None:
     """Those few are checked one by one; all are if a clause of the tile names no word or has a pattern."""
     assert NATIVE is not None
-    dice, before = random.Random(level), NATIVE.level()
+    rng, before = random.Random(level), NATIVE.level()
     both = [MatchIndex("native"), MatchIndex("numpy")]
     NATIVE.set_level(level)
     NATIVE.set_limits(20)
     try:
-        filters = worded_filters(dice, size)
+        filters = worded_filters(rng, size)
         assert both[0].insert_many(filters) == both[1].insert_many(filters)
         for others in ([], ["x > 5 AND w LIKE 'w1%'"], ["y > 5"], []):
             for many in (1, 40, 1200) if size > 300 else (1, 40):
-                compare(both, batch_of([*worded_events(dice, many), {"w": "all", "x": 10, "y": 10}]))
+                compare(both, batch_of([*worded_events(rng, many), {"w": "all", "x": 10, "y": 10}]))
             come = [[index.insert(to_filter(other)) for index in both] for other in others]
-            compare(both, batch_of(worded_events(dice, 60)))
-            gone = dice.sample([slot for slot in range(size) if both[0]._held[slot]], size // 30)
+            compare(both, batch_of(worded_events(rng, 60)))
+            gone = rng.sample([slot for slot in range(size) if both[0]._held[slot]], size // 30)
             for slot in gone + [slots[0] for slots in come]:
                 for index in both:
                     index.remove(slot)
-            compare(both, batch_of(worded_events(dice, 60)))
-            fresh = worded_filters(dice, 150)
+            compare(both, batch_of(worded_events(rng, 60)))
+            fresh = worded_filters(rng, 150)
             assert [both[0].insert(item) for item in fresh] == [both[1].insert(item) for item in fresh]
         both[0].check()
     finally:
@@ -262,22 +262,22 @@ def batch_of_words(words: tuple[str, ...], codes: Sequence[int]) -> EventBatch:
     return batch_from_columns({("s", Kind.STRING): column}, len(codes))
 
 
-def churned_words(dice: random.Random, index: MatchIndex, held: dict[int, frozenset[str]]) -> None:
+def churned_words(rng: random.Random, index: MatchIndex, held: dict[int, frozenset[str]]) -> None:
     """Insert one filter, or ninety with the same words, which need rows, or remove all that have the same words."""
-    drawn = dice.choice(
+    drawn = rng.choice(
         ["a word", "a word", "a word", "words", "words", "a pattern", "removal", "removal", "removal"]
     )
     if drawn == "removal" and held:
-        gone = dice.choice([*held.values()])
+        gone = rng.choice([*held.values()])
         for slot in [slot for slot, words in held.items() if words == gone]:
             index.remove(slot)
             del held[slot]
     elif drawn == "a pattern":
-        end = str(dice.randrange(3))
+        end = str(rng.randrange(3))
         slot = index.insert(to_filter(f"s LIKE '%{end}'"))
         held[slot] = frozenset(word for word in SAME_WORDS if word.endswith(end))
     else:
-        some = dice.sample(SAME_WORDS, 3)
+        some = rng.sample(SAME_WORDS, 3)
         slots = index.insert_many([to_filter(f"s IN {tuple(some)}")] * (90 if drawn == "words" else 1))
         held.update(dict.fromkeys(slots, frozenset(some)))
 
@@ -290,16 +290,16 @@ def test_batches_with_the_same_words_match_what_the_filters_name_by_then(seed: i
     There are more words than rows, and while there is a pattern each word that an event has needs one.
     """
     assert NATIVE is not None
-    dice = random.Random(f"same words {seed}")
+    rng = random.Random(f"same words {seed}")
     index, held = MatchIndex("native"), dict[int, frozenset[str]]()
     NATIVE.set_limits(20, 0)
     try:
         for step in range(40):
-            for _ in range(dice.randrange(4)):
-                churned_words(dice, index, held)
-            words = tuple(reversed(SAME_WORDS)) if dice.random() < 0.1 else SAME_WORDS
-            some = dice.sample(range(len(words)), dice.choice([3, 40, len(words)]))
-            codes = dice.choices(some, k=dice.choice([1, 150, 1600]))
+            for _ in range(rng.randrange(4)):
+                churned_words(rng, index, held)
+            words = tuple(reversed(SAME_WORDS)) if rng.random() < 0.1 else SAME_WORDS
+            some = rng.sample(range(len(words)), rng.choice([3, 40, len(words)]))
+            codes = rng.choices(some, k=rng.choice([1, 150, 1600]))
             by_word: dict[str, list[int]] = {word: [] for word in words}
             for slot in sorted(held):
                 for word in held[slot]:

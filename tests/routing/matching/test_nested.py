@@ -140,7 +140,7 @@ def test_an_index_that_changes_keeps_what_its_filters_name(
 ) -> None:
     for name, value in how.items():
         monkeypatch.setattr(named, name, value)
-    dice = random.Random(7)
+    rng = random.Random(7)
     index, filters = MatchIndex(), dict[int, Filter]()
     events = [
         {f"n{i}": [{"x": i, "y": [3, 4]}, {"x": 2, "y": [i]}] for i in range(5)},
@@ -150,12 +150,12 @@ def test_an_index_that_changes_keeps_what_its_filters_name(
     ]
     for step in range(150):
         if len(filters) < 90 and (step < 90 or not filters):
-            names = dice.sample([f"n{i}{tail}" for i in range(5) for tail in ("", ".x", ".y")] + ["m"], 3)
-            terms = [f"{name} {dice.choice('<>=')} {dice.randrange(5)}" for name in names]
-            made = to_filter(dice.choice((" AND ", " OR ")).join(terms))
+            names = rng.sample([f"n{i}{tail}" for i in range(5) for tail in ("", ".x", ".y")] + ["m"], 3)
+            terms = [f"{name} {rng.choice('<>=')} {rng.randrange(5)}" for name in names]
+            made = to_filter(rng.choice((" AND ", " OR ")).join(terms))
             filters[index.insert(made)] = made
         else:
-            slot = dice.choice(sorted(filters))
+            slot = rng.choice(sorted(filters))
             index.remove(slot)
             del filters[slot]
         if step % 20 == 0 or len(filters) < 3:
@@ -181,19 +181,19 @@ def rows_matched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_elements_are_added_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
-    dice = random.Random(3)
+    rng = random.Random(3)
     index, filters = MatchIndex(), dict[int, Filter]()
     for i in range(40):
         made = to_filter(
-            f"a < {dice.randrange(60)} AND o.p > {i} AND (o.q = {i % 7} OR t = 'x')"
+            f"a < {rng.randrange(60)} AND o.p > {i} AND (o.q = {i % 7} OR t = 'x')"
             + (" AND SIZE(a) > 31" if i % 2 else "")
         )
         filters[index.insert(made)] = made
     events = [
         {
-            "a": [dice.randrange(300) for _ in range(32)],
-            "o": [{"p": dice.randrange(100), "q": [1, 2, i % 9]} for _ in range(10)],
-            "t": dice.choice("xy"),
+            "a": [rng.randrange(300) for _ in range(32)],
+            "o": [{"p": rng.randrange(100), "q": [1, 2, i % 9]} for _ in range(10)],
+            "t": rng.choice("xy"),
         }
         for i in range(20)
     ]

@@ -33,7 +33,7 @@ class Net:
         places = Hypercube.positions(ClusterTree(clusters, members).positions())
         self.brokers = {place.broker: Hypercube(place) for place in places}
         self.links = {}
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.sent, self.heard, self.confirmed = [], [], []
 
     def tell(self, broker, source, message):
@@ -54,7 +54,7 @@ class Net:
 
     def settle(self):
         while waiting := [link for link, messages in self.links.items() if messages]:
-            here, to = self.dice.choice(waiting)
+            here, to = self.rng.choice(waiting)
             self.tell(to, here, self.links[here, to].popleft())
         for broker in self.brokers.values():
             broker.check()
@@ -169,18 +169,18 @@ def test_an_event_that_nobody_wants_stays_where_it_is():
 @given(st.integers(1, 20), st.integers(1, 3), st.integers(0, 10_000))
 def test_every_subscriber_gets_what_it_wants_once_and_in_order_in_a_cube_of_any_size(clusters, members, seed):
     """No broker receives an event twice. Reference: promises 1 to 4; paper 2, 2.3."""
-    net, dice = Net(clusters, members, seed), random.Random(seed)
+    net, rng = Net(clusters, members, seed), random.Random(seed)
     wanted = {}
     for number in range(6):
-        text, home = random_selector(dice), dice.choice(list(net.brokers))
+        text, home = random_selector(rng), rng.choice(list(net.brokers))
         wanted[f"s{number}"] = to_filter(text)
         net.tell(home, f"s{number}", Register(1, wanted[f"s{number}"]))
     net.settle()
     published = {}
     for publisher in ("p", "q"):
-        home, first = dice.choice(list(net.brokers)), 1
+        home, first = rng.choice(list(net.brokers)), 1
         for _ in range(4):
-            given_events = [random_event(dice) for _ in range(dice.randint(1, 9))]
+            given_events = [random_event(rng) for _ in range(rng.randint(1, 9))]
             net.tell(home, publisher, events(publisher, *given_events, first=first))
             published |= {(publisher, first + place): event for place, event in enumerate(given_events)}
             first += len(given_events)

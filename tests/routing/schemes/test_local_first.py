@@ -31,7 +31,7 @@ class Net:
     def __init__(self, brokers=8, scheme=Hypercube, seed=0):
         places = scheme.positions(ClusterTree(brokers, 1).positions())
         self.brokers = {place.broker: scheme(place) for place in places}
-        self.links, self.dice = {}, random.Random(seed)
+        self.links, self.rng = {}, random.Random(seed)
         self.spread, self.heard, self.told = [], [], []
 
     def tell(self, broker, source, *messages):
@@ -58,7 +58,7 @@ class Net:
 
     def settle(self):
         while waiting := [link for link, messages in self.links.items() if messages]:
-            here, to = self.dice.choice(waiting)
+            here, to = self.rng.choice(waiting)
             self._do(to, self.brokers[to].handle(Received(here, self.links[here, to].popleft())))
         for broker in self.brokers.values():
             broker.check()
@@ -221,14 +221,14 @@ SELECTORS = ("n > 0", "n > 4", "n = 3", "n < 2", "m = 1")
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_comes_and_goes_others_know_of_exactly_what_is_not_served_here(seed):
     """The invariants of `check` hold after each step, and after all clients detach no state is left."""
-    dice, net = random.Random(seed), Net(4, seed=seed)
+    rng, net = random.Random(seed), Net(4, seed=seed)
     for _ in range(80):
-        broker, number = dice.randrange(4), dice.randrange(1, 3)
-        item = dice.choice(SELECTORS)
-        client, publisher = f"s{broker}{dice.randrange(2)}", f"p{broker}{dice.randrange(2)}"
-        asks = Register(number, to_filter(item), local_first=dice.random() < 0.7)
-        net.tell(broker, client, dice.choice((asks, asks, asks, Cancel(number), Detach())))
-        net.tell(broker, publisher, dice.choice((advert(item, number), Unadvertise(number), Detach())))
+        broker, number = rng.randrange(4), rng.randrange(1, 3)
+        item = rng.choice(SELECTORS)
+        client, publisher = f"s{broker}{rng.randrange(2)}", f"p{broker}{rng.randrange(2)}"
+        asks = Register(number, to_filter(item), local_first=rng.random() < 0.7)
+        net.tell(broker, client, rng.choice((asks, asks, asks, Cancel(number), Detach())))
+        net.tell(broker, publisher, rng.choice((advert(item, number), Unadvertise(number), Detach())))
         net.settle()
         for here, router in net.brokers.items():
             told = set(router.announcer.announced())

@@ -21,7 +21,7 @@ class Mesh:
         places = scheme(name).positions(ClusterTree(brokers, 1).positions())
         self.routers = {place.broker: scheme(name)(place) for place in places}
         self.links = defaultdict(deque)
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.dead = set()
         self.copies = 0
         self.inboxes = defaultdict(list)
@@ -44,7 +44,7 @@ class Mesh:
         """Deliver the next message of a random link; return whether there was one."""
         ready = [link for link in sorted(self.links) if self.links[link] and not self.dead & {link[1]}]
         if ready:
-            source, to = self.dice.choice(ready)
+            source, to = self.rng.choice(ready)
             self.hand(to, source, self.links[source, to].popleft())
         return bool(ready)
 
@@ -71,20 +71,20 @@ class Mesh:
             if to == broker:
                 queue.clear()
             elif source == broker:
-                for _ in range(self.dice.randrange(len(queue) + 1)):
+                for _ in range(self.rng.randrange(len(queue) + 1)):
                     queue.pop()
 
     def tell(self, gone):
         """Tell a random live broker that a broker has crashed."""
         living = sorted(self.routers.keys() - self.dead)
-        self.hand(self.dice.choice(living), gone, Gone(gone))
+        self.hand(self.rng.choice(living), gone, Gone(gone))
 
 
 @pytest.mark.parametrize("name", ["point-to-point", "lbdd"])
 @pytest.mark.parametrize("seed", range(5))
 def test_exactly_one_copy_goes_to_each_broker_that_wants_it(name, seed):
     mesh = Mesh(name, 12, seed)
-    wanting = sorted(mesh.dice.sample(range(12), 7))
+    wanting = sorted(mesh.rng.sample(range(12), 7))
     for broker in wanting:
         mesh.subscribe(broker, f"n >= {broker}")
     mesh.run()
@@ -103,11 +103,11 @@ def test_events_on_different_ways_arrive_in_the_order_of_publication(seed):
     """Targets differ from event to event, so a later event may be faster; links are drawn at random."""
     mesh = Mesh("lbdd", 14, seed)
     for broker in range(14):
-        mesh.subscribe(broker, " OR ".join(f"n = {n}" for n in mesh.dice.sample(range(10), 6)))
+        mesh.subscribe(broker, " OR ".join(f"n = {n}" for n in mesh.rng.sample(range(10), 6)))
     mesh.run()
     for _ in range(60):
-        mesh.publish(mesh.dice.choice((2, 9)), *({"n": mesh.dice.randrange(10)} for _ in range(3)))
-        for _ in range(mesh.dice.randrange(20)):
+        mesh.publish(mesh.rng.choice((2, 9)), *({"n": mesh.rng.randrange(10)} for _ in range(3)))
+        for _ in range(mesh.rng.randrange(20)):
             mesh.step()
     mesh.run()
     assert sum(map(len, mesh.inboxes.values())) > 500
@@ -134,15 +134,15 @@ def test_what_living_brokers_publish_reaches_living_subscribers_when_others_die(
     mesh = Mesh(name, 12, seed)
     events = {}
     for broker in range(12):
-        mesh.subscribe(broker, f"n > {mesh.dice.randrange(10)} OR n = {mesh.dice.randrange(10)}")
+        mesh.subscribe(broker, f"n > {mesh.rng.randrange(10)} OR n = {mesh.rng.randrange(10)}")
     mesh.run()
-    doomed = mesh.dice.sample(range(2, 12), 3)
+    doomed = mesh.rng.sample(range(2, 12), 3)
     for turn in range(40):
-        n = mesh.dice.randrange(12)
-        broker = mesh.dice.choice((0, 1))
+        n = mesh.rng.randrange(12)
+        broker = mesh.rng.choice((0, 1))
         mesh.publish(broker, {"n": n})
         events[f"p{broker}", mesh.sequences[f"p{broker}"]] = {"n": n}
-        for _ in range(mesh.dice.randrange(12)):
+        for _ in range(mesh.rng.randrange(12)):
             mesh.step()
         if turn in (15, 16, 30):
             mesh.kill(doomed[-1])

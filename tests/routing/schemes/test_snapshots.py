@@ -219,27 +219,27 @@ def filters_of(router: Any) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_so_it_is_with_large_tables(name: str) -> None:
     """Tables too large to be scanned, in which slots have been freed and reused."""
-    dice = random.Random(name)
+    rng = random.Random(name)
     net = Net(name)
     held: list[tuple[int, str, int]] = []
     largest = 0
     for turn in range(160):
         if turn in (60, 110, 150):
             net.twin_all()
-        if held and dice.random() < 0.3:
-            broker, client, number = held.pop(dice.randrange(len(held)))
+        if held and rng.random() < 0.3:
+            broker, client, number = held.pop(rng.randrange(len(held)))
             net.give(broker, client, Cancel(number))
         else:
-            broker = dice.choice(list(net.routers))
-            client = f"c{broker}.{dice.randrange(3)}"
+            broker = rng.choice(list(net.routers))
+            client = f"c{broker}.{rng.randrange(3)}"
             held.append((broker, client, turn))
-            low = dice.randrange(90)
-            wanted = f"y = {dice.randrange(9)} AND x BETWEEN {low} AND {low + dice.randrange(9)}"
+            low = rng.randrange(90)
+            wanted = f"y = {rng.randrange(9)} AND x BETWEEN {low} AND {low + rng.randrange(9)}"
             net.give(broker, client, Register(turn, to_filter(wanted)))
-        net.run(dice.randrange(9), dice.randrange(12))
+        net.run(rng.randrange(9), rng.randrange(12))
         if turn % 3 == 0:
-            events = [{"y": dice.randrange(9), "x": dice.randrange(99)} for _ in range(12)]
-            net.publish(dice.choice(list(net.routers)), events)
+            events = [{"y": rng.randrange(9), "x": rng.randrange(99)} for _ in range(12)]
+            net.publish(rng.choice(list(net.routers)), events)
         largest = max(largest, *map(filters_of, net.routers.values()))
     net.run(0, 10_000)
     net.twin_all()

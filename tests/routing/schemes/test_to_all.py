@@ -23,10 +23,10 @@ ROUTERS = (Hypercube, Lbdd, PointToPoint)
 class Net:
     """Routers of one view; each link keeps its order, and the next link to deliver is drawn at random."""
 
-    def __init__(self, kind, brokers, dice):
+    def __init__(self, kind, brokers, rng):
         positions = kind.positions(ClusterTree(brokers, 1).positions())
         self.routers = {place.broker: kind(place) for place in positions}
-        self.dice = dice
+        self.rng = rng
         self.links = defaultdict(deque)
         self.heard = defaultdict(list)
         self.crossed = []
@@ -43,7 +43,7 @@ class Net:
 
     def run(self):
         while any(self.links.values()):
-            source, to = self.dice.choice([link for link, waiting in self.links.items() if waiting])
+            source, to = self.rng.choice([link for link, waiting in self.links.items() if waiting])
             message = self.links[source, to].popleft()
             if isinstance(message, ToAll):
                 self.crossed.append((source, to))
@@ -53,24 +53,24 @@ class Net:
 @pytest.mark.parametrize("kind", ROUTERS)
 @pytest.mark.parametrize("seed", range(12))
 def test_it_comes_to_each_once_behind_what_was_sent_before_and_ahead_of_what_is_sent_after(seed, kind):
-    dice = random.Random(f"to all/{seed}")
-    brokers = dice.randint(2, 13)  # including numbers that do not fill a cube
-    net = Net(kind, brokers, dice)
+    rng = random.Random(f"to all/{seed}")
+    brokers = rng.randint(2, 13)  # including numbers that do not fill a cube
+    net = Net(kind, brokers, rng)
     wants = {}
     for broker, router in net.routers.items():
-        wants[broker] = dice.choice(("n >= 0", "n >= 0", "odd = TRUE", "n < 0"))
+        wants[broker] = rng.choice(("n >= 0", "n >= 0", "odd = TRUE", "n < 0"))
         net.carry_out(broker, router.handle(Received(f"s{broker}", Register(1, to_filter(wants[broker])))))
     net.run()
     net.heard.clear()
-    origin = dice.randrange(brokers)
+    origin = rng.randrange(brokers)
     router = net.routers[origin]
     said = []
     for number in range(25):
-        if dice.random() < 0.4:
+        if rng.random() < 0.4:
             said.append((number, False))
             net.carry_out(origin, router.to_all(Marker(origin, number, FIRST_ROUND, 0.0)))
         else:
-            odd = dice.random() < 0.5
+            odd = rng.random() < 0.5
             said.append((number, odd or None))
             batch = batch_of([{"n": number, "odd": odd}], publisher="p", first_sequence=number + 1)
             events = replace(Events(batch), entry=origin)
