@@ -8,7 +8,8 @@ Rules
 * A client whose process is killed dies at its time, whatever it is doing. It returns at its time, or as soon after
   as it can; actions that it missed are skipped.
 * A durable subscriber acknowledges what it has heard after a delay.
-* A failed call is a finding: in a network that heals in time no call fails.
+* A client whose first broker takes no clients any more, since it leaves, begins at any other, as a user's would.
+* Any other failed call is a finding: in a network that heals in time no call fails.
 * With admission control a publisher advertises before it first publishes, as in the simulator, and again in each
   later life. A refused subscription counts as cancelled, and never existed.
 """
@@ -27,7 +28,7 @@ from ...actors.clients.publisher import Publisher
 from ...actors.clients.subscriber import Subscriber
 from ...actors.network.network import Network
 from ...protocol.batch import EventBatch
-from ...protocol.errors import InputError, RayvousError, SubscriptionRejected
+from ...protocol.errors import BrokerUnavailable, InputError, RayvousError, SubscriptionRejected
 from ...protocol.features import Features
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
@@ -150,18 +151,23 @@ class RunningWorkload:
 
     def _attach(self, action: Action) -> Client:
         name = action.client  # its first action may be a move
-        broker = self._still_there(action.broker)
         if name in self._durable:
             self.account.durable(self._clock(), name)
         if name in self._mortal:
-            mortal = KillableClients(name, broker, publishes(name), self._spares)
+            mortal = KillableClients(name, action.broker, publishes(name), self._spares)
             mortal.start()
             return mortal
-        if publishes(name):
-            publisher = self._net.publisher(name, broker=broker)
-            publisher.on_accepted = lambda at, batch: self._accepted(time.time(), at, batch)
-            return publisher
-        return self._net.subscriber(name, broker=broker, durable=name in self._durable)
+        try:
+            return self._attach_at(name, action.broker)
+        except BrokerUnavailable:  # it has left, or takes no more clients since it is about to
+            return self._attach_at(name, None)
+
+    def _attach_at(self, name: str, broker: BrokerId | None) -> Publisher | Subscriber:
+        if not publishes(name):
+            return self._net.subscriber(name, broker=broker, durable=name in self._durable)
+        publisher = self._net.publisher(name, broker=broker)
+        publisher.on_accepted = lambda at, batch: self._accepted(time.time(), at, batch)
+        return publisher
 
     def _accepted(self, at_seconds: float, broker: BrokerId, batch: EventBatch) -> None:
         with self._turn:
@@ -279,11 +285,6 @@ class RunningWorkload:
         except InputError:
             if broker in self._net.inspect.brokers():
                 raise
-
-    def _still_there(self, broker: BrokerId) -> BrokerId:
-        """Return a broker, or if that has left, one that has not."""
-        there = self._net.inspect.brokers()
-        return broker if broker in there else there[0]
 
     def release(self, names: Iterable[str]) -> None:
         """Let publishers in this process leave the network."""

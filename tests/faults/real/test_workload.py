@@ -8,6 +8,7 @@ import pytest
 from rayvous.faults.plans.cases import Action, DrawnAdvertisement
 from rayvous.faults.real import workload
 from rayvous.faults.real.workload import RunningWorkload
+from rayvous.protocol.errors import BrokerUnavailable
 
 
 class Net:
@@ -17,6 +18,7 @@ class Net:
 
     def __init__(self) -> None:
         self.came: list[tuple[str, str]] = []
+        self.leaving: set[int | None] = set()
         self.done: list[tuple[Any, ...]] = []
 
     @property
@@ -26,7 +28,9 @@ class Net:
     def brokers(self) -> list[int]:
         return [0, 1]
 
-    def publisher(self, name: str, broker: int) -> Any:
+    def publisher(self, name: str, broker: int | None) -> Any:
+        if broker in self.leaving:
+            raise BrokerUnavailable(f"broker {broker} is gone")
         self.came.append(("publisher", name))
         return SimpleNamespace(
             published=0,
@@ -36,15 +40,20 @@ class Net:
         )
 
 
-def test_a_publisher_is_one_also_when_it_moves_before_it_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With admission control it advertises before its first publication, as in the simulator, and only then.
-
-    Publishers that had advertised before anybody subscribed made seeds in which every subscription was refused.
-    """
+@pytest.fixture(autouse=True)
+def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No spare processes, and no waiting for the time of an action."""
     monkeypatch.setattr(workload, "Spares", lambda name, count: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(
         workload, "time", SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
     )
+
+
+def test_a_publisher_is_one_also_when_it_moves_before_it_publishes() -> None:
+    """With admission control it advertises before its first publication, as in the simulator, and only then.
+
+    Publishers that had advertised before anybody subscribed made seeds in which every subscription was refused.
+    """
     net, wrong = Net(), list[str]()
     event = {"price": 1.0}
     players = RunningWorkload(
@@ -71,3 +80,24 @@ def test_a_publisher_is_one_also_when_it_moves_before_it_publishes(monkeypatch: 
     assert not wrong and net.came == [("publisher", "p1")]
     published = ("p1", "publish", [event])
     assert net.done == [("p1", "move", 1), ("p1", "advertise", "TRUE"), published, published]
+
+
+def test_a_client_begins_elsewhere_when_its_first_broker_is_about_to_leave() -> None:
+    """A broker that is retired takes no clients: it is in the network still, and refuses them (decision 0185)."""
+    net, wrong = Net(), list[str]()
+    net.leaving = {1}
+    players = RunningWorkload(
+        net,  # type: ignore[arg-type]
+        lambda: 10.0,
+        0.0,
+        wrong.append,
+        say=lambda what: None,
+        silent=tuple,
+    )
+    event = {"price": 1.0}
+    players.await_end(players.play([Action(0.0, "publish", "p1", 1, events=(event,))], 0.0), 10.0)
+    players.close()
+    assert not wrong and net.came == [("publisher", "p1")] and net.done == [("p1", "publish", [event])]
+    net.leaving = {1, None}
+    with pytest.raises(BrokerUnavailable):
+        players.play([Action(0.0, "publish", "p2", 1, events=(event,))], 0.0)
