@@ -289,7 +289,8 @@
   }
 
   function showBroker(run, part, frame, way) {
-    const target = typeof way[1] === "number" ? way[1] : typeof way[0] === "number" ? way[0] : null;
+    const home = (process) => (typeof process === "string" ? (frame.get(`c${process}`) || [null])[0] : process); // a client's is its broker
+    const target = home(way[1]) ?? home(way[0]);
     if (run.chosen === null && target !== null) run.last = String(target);
     const broker = run.chosen ?? run.last ?? "0", value = frame.get(`b${broker}`);
     if (!value) { part.broker.head.textContent = "Broker"; part.broker.body.replaceChildren(); return; }

@@ -35,7 +35,7 @@ from ...simulator.pending import (
 from ...simulator.simulation import Simulation
 from .capture import Capture
 from .consequences import consequences
-from .frames import ALL, Frame, Texts, apply, brokers_in
+from .frames import ALL, Frame, Texts, apply, brokers_in, clients_in
 from .words import action_words, cut, message_words, who
 
 KINDS: Final = (
@@ -219,8 +219,10 @@ class Recording:
         those = dict.fromkeys([*kinds, *(kind for kind, _ in found)])
         if len(those) > 1:
             those.pop("other", None)
-        if way is None and len(touched := [broker for broker, _ in brokers_in(changes)]) == 1:
-            way = None, touched[0]
+        if way is None:
+            touched: list[Process] = [broker for broker, _ in brokers_in(changes)]
+            touched = touched or [client for client, _ in clients_in(changes)]
+            way = (None, touched[0]) if len(touched) == 1 else None
         words = "; ".join([text] * bool(text) + [said for _, said in found if said])
         self._add(
             Moment(

@@ -156,6 +156,18 @@ def test_the_slider_and_play_and_the_choice_of_a_broker(browser, paths):
     assert browser.evaluate("document.getElementById('forward').disabled")
 
 
+def test_the_broker_that_is_shown_is_that_of_the_moment_also_when_it_is_of_a_client(browser, paths):
+    def shown():
+        return browser.evaluate("document.querySelector('#runs').textContent")
+
+    browser.open(paths[0]["one"].as_uri(), 1280)
+    slide(browser, 0.99)
+    press(browser, "client")
+    assert "exchange publishes" in says(browser) and "Broker 7" in shown()
+    press(browser, "death")
+    assert "Broker 5" in shown()
+
+
 def test_two_runs_go_on_together(browser, paths):
     browser.open(paths[0]["two"].as_uri(), 1280)
     press(browser, "death")
