@@ -7,6 +7,8 @@ Rules
   events: a hop is the first message with events that went the right way after the event had arrived. How many there
   were is said.
 * Times are on the clocks of hosts, which are aligned by the events that they exchanged (:mod:`.clocks`).
+* On a wall clock times count from the whole second before the event was published, and it says which one that is; in
+  virtual time they are as they are.
 * The way is that of the network as it was launched; telemetry does not know of later moves.
 * Pure.
 """
@@ -14,7 +16,9 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
+from math import isfinite
 from typing import Final, NamedTuple, TypedDict
 
 from ...protocol.ids import BrokerId, ClientId, EventId, Link
@@ -26,6 +30,9 @@ from .journey import Copy, Journey, Process, Taken
 HOP_SECONDS_MAX: Final = 5.0
 """How long after its arrival a message with the event may leave a broker, if nothing tells when it came further on."""
 
+
+WALL_CLOCK_SECONDS: Final = 1e9
+"""From this time on a clock counts from 1970; no run in virtual time takes thirty years."""
 
 CLOCKS_MAX: Final = 60
 """Of how many brokers the clocks are aligned; those of the event first."""
@@ -111,6 +118,7 @@ def explain_seen(seen: Seen, network: NetworkRows, chosen: str = "") -> Explanat
     chosen
         Why this event is explained.
     """
+    seen, told = _from_the_event(seen)
     clusters = {row["broker"]: row["cluster"] for row in network.get("brokers", ())}
     names = {row["broker"]: row["label"] for row in network.get("brokers", ())}
     mine = [row for row in seen.notified if row.subscriber == seen.subscriber]
@@ -120,7 +128,7 @@ def explain_seen(seen: Seen, network: NetworkRows, chosen: str = "") -> Explanat
     clocks = _clocks(seen, first, way)
     hops, candidates = _hops(seen, way, clocks, clusters)
     taken = _taken(seen, way, hops, clocks, clusters, home)
-    told = [clocks.words] if clocks is not None else []
+    told += [clocks.words] if clocks is not None else []
     if hops:
         told.append(
             f"telemetry names no events on links: each hop is the first of {candidates:,} messages with events that "
@@ -139,6 +147,21 @@ def explain_seen(seen: Seen, network: NetworkRows, chosen: str = "") -> Explanat
         left_out=(f"{seen.lost:,} rows that telemetry has lost",) if seen.lost else (),
     )
     return Explanation(journey, _find(journey, way, home), chosen)
+
+
+def _from_the_event(seen: Seen) -> tuple[Seen, list[str]]:
+    """Return what there is with times since the event, and a sentence that says when that was."""
+    times = [*(row.at for row in seen.published), *(row.at for row in seen.notified)]
+    zero = float(int(min(filter(isfinite, times), default=0.0)))
+    if zero < WALL_CLOCK_SECONDS:
+        return seen, []
+    since = seen._replace(
+        published=[row._replace(at=row.at - zero) for row in seen.published],
+        notified=[row._replace(at=row.at - zero) for row in seen.notified],
+        transfers=[row._replace(at=row.at - zero) for row in seen.transfers],
+        exchanged=[(one, sent - zero, other, came - zero) for one, sent, other, came in seen.exchanged],
+    )
+    return since, [f"0.000 s is {datetime.fromtimestamp(zero, UTC):%Y-%m-%d %H:%M:%S} UTC"]
 
 
 def way_in(network: NetworkRows, here: BrokerId, there: BrokerId) -> tuple[BrokerId, ...]:
