@@ -198,7 +198,9 @@ def number(
 
 
 def _real(value: object) -> float | None:
-    """Return the value if it is a real number, of whatever type."""
+    """Return the value if it is a real number, of whatever type; the usual ones are found without asking `Real`."""
+    if type(value) is float or type(value) is int:
+        return value
     return value if not isinstance(value, bool) and isinstance(value, Real) else None  # type: ignore[return-value]
 
 

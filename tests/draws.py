@@ -1,11 +1,20 @@
-"""How much of a test of many cases a run does: `make check` a fifth, `make test` two, `make thorough` all."""
+"""How much of a test of many cases a run does: `make check` and `make test` a part, `make thorough` all.
 
+Of the examples of a property test `make check` draws a tenth, and `make test` a fifth; of seeds a fifth, and two.
+"""
+
+import sys
 from fractions import Fraction
+from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-QUICK = Fraction(1, 5)
+SEEDS = Fraction(1, 5)
+"""What part of its seeds a test has in every run."""
+
+QUICK = Fraction(1, 10)
 PARTS = {"quick": QUICK, "usual": 2 * QUICK}
 """What part of its examples a property test draws under these profiles of hypothesis."""
 
@@ -35,7 +44,7 @@ def seeds(many, quick=0, usual=0):
     The first fifth, or ``quick`` of them, are in every run. As many again, or up to ``usual`` of all, are `slow`.
     The others are `thorough`.
     """
-    quick = quick or max(1, round(many * QUICK))
+    quick = quick or max(1, round(many * SEEDS))
     usual = usual or 2 * quick
     return [seed if seed < quick else slow(seed) if seed < usual else thorough(seed) for seed in range(many)]
 
@@ -49,12 +58,20 @@ KINDS = ("hybrid", "hypercube", "lbdd")
 """A scheme on a tree, one in views, and one on a mesh."""
 
 
+IN_TURN = 3
+"""Of so many schemes that are of no kind of their own `make test` has one, and others in the tests of other files."""
+
+
 def of_each_kind(names, *more):
     """Return the parameters of a test for each scheme; only those of `KINDS`, and ``more``, are not `slow`.
 
-    Every scheme is in `make check` all the same: with each network in `tests/simulator/test_conformance.py`.
+    Of the others those are `thorough` whose turn it is not in the file of the test. Every scheme is in `make check`
+    all the same: with each network in `tests/simulator/test_conformance.py`.
     """
-    return some_of(names, *KINDS, *more)
+    first = crc32(Path(sys._getframe(1).f_code.co_filename).name.encode()) % IN_TURN
+    always = {*KINDS, *more}
+    in_turn = [name for name in names if name not in always][first::IN_TURN]
+    return [name if name in always else (slow if name in in_turn else thorough)(name) for name in names]
 
 
 def slow(*values):

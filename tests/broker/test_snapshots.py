@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from draws import slow, thorough
+from draws import KINDS, slow, thorough
 from rayvous.broker import Broker
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol import snapshots
@@ -98,7 +98,7 @@ CASES = (
     slow("hypercube", {"admission": True}),
     slow("lbdd", {"stable": True}),
     # An option changes the router alone, whose snapshots `tests/routing/schemes/test_snapshots.py` compares.
-    *((thorough if "+" in scheme else slow)(scheme, {}) for scheme in NAMES),
+    *((slow if scheme in KINDS else thorough)(scheme, {}) for scheme in NAMES),
 )
 
 

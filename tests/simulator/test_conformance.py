@@ -137,7 +137,7 @@ def test_messages_that_are_lost_are_counted_and_never_double_an_event(name):
     assert bool(outcome.unconfirmed) == scheme(name).claims.announces_first
 
 
-@every_scheme
+@pytest.mark.parametrize("name", of_each_kind(NAMES))
 def test_a_network_runs_the_same_way_twice(name):
     scenario = Scenario(
         "twice", NETWORKS["a tree of clusters"], name, 3, links=JITTER, workload=Workload(8, 3, 15, rounds=2)

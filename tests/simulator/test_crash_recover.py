@@ -104,7 +104,7 @@ def test_a_crash_between_any_two_effects_leaves_no_trace(
 @pytest.mark.parametrize(
     ("scheme", "every"),
     [
-        (slow if every == 17 and "+" not in scheme else thorough)(scheme, every)
+        (slow if every == 17 and scheme in KINDS else thorough)(scheme, every)
         for scheme in NAMES
         for every in (17, 7)
     ],

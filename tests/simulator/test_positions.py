@@ -1,7 +1,7 @@
 """No failure gives a subscriber what had been delivered to everybody before it subscribed (promise 1, definition 9)."""
 
 import pytest
-from draws import KINDS, of_each_kind, slow
+from draws import KINDS, of_each_kind, slow, thorough
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.messages.recovery import Recovery
@@ -73,7 +73,9 @@ def test_a_broker_is_killed_after_somebody_subscribed_to_what_others_had(scheme,
 @pytest.mark.parametrize(
     ("scheme", "what"),
     [
-        (scheme, what) if scheme in KINDS and (at + number) % 2 == 0 else slow(scheme, what)
+        (scheme, what)
+        if scheme in KINDS and (at + number) % 2 == 0
+        else (slow if scheme in KINDS or (at + number) % 2 == 0 else thorough)(scheme, what)
         for at, scheme in enumerate(SCHEMES)
         for number, what in enumerate(("returns", "moves"))
     ],

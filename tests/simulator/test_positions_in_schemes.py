@@ -19,7 +19,9 @@ def assert_kept(report):
 @pytest.mark.parametrize(
     ("scheme", "kind"),
     [
-        (scheme, kind) if scheme in KINDS and (at + number) % 2 == 0 else slow(scheme, kind)
+        (scheme, kind)
+        if scheme in KINDS and (at + number) % 2 == 0
+        else (slow if scheme in KINDS or (at + number) % 2 == 0 else thorough)(scheme, kind)
         for at, scheme in enumerate(NAMES)
         for number, kind in enumerate(("volatile", "stable"))
     ],

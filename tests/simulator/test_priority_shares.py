@@ -31,7 +31,7 @@ def admitted(net: Simulation, client: str) -> bool:
 @pytest.mark.parametrize(
     "name", ["hybrid", *(pytest.param(each, marks=pytest.mark.slow) for each in SCHEMES)]
 )
-@pytest.mark.parametrize("seed", seeds(6, quick=2, usual=4))
+@pytest.mark.parametrize("seed", seeds(6, quick=2, usual=2))
 def test_who_is_admitted_is_who_a_list_of_rates_admits(name: str, seed: int) -> None:
     rng = random.Random(seed)
     shares = rng.choice([SHARES, SHARES, {}])

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from draws import seeds, slow
+from draws import seeds, slow, thorough
 from rayvous.protocol.effects import Multicast, Send
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.scenarios.scenario import LinkModel, Scenario, Workload
@@ -54,7 +54,7 @@ class Watch:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("topology", NETWORKS, ids=lambda topology: f"{topology['clusters']}-clusters")
-@pytest.mark.parametrize("seed", [slow(0), slow(1)])
+@pytest.mark.parametrize("seed", [slow(0), thorough(1)])
 def test_rounds_of_subscribing_and_publishing(scheme, topology, seed, assert_promises):
     watch = Watch()
     workload = Workload(14, 5, 20, 2, events_per_publication=3, rounds=3, churn=0.5, leave=True)

@@ -181,7 +181,7 @@ def test_chaos_draws_replays_of_every_kind_and_finds_one_that_is_wrong(monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("seed", seeds(20, usual=4))
 def test_chaos_with_replays_keeps_the_promises(seed):
     report = run_chaos(seed, stable=True, operations=True)
     assert report.verdict.holds and not report.problems, report.replay

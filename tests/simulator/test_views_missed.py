@@ -7,7 +7,7 @@ import itertools
 import random
 
 import pytest
-from draws import of_each_kind, seeds
+from draws import of_each_kind, seeds, slow, thorough
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.effects import Missed, Renew
@@ -50,9 +50,14 @@ def play(scheme, source, to, **options):
     return net
 
 
-@pytest.mark.slow
-@every_scheme
-@pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("scheme", "stable"),
+    [
+        (slow if stable == (scheme == "lbdd") else thorough)(scheme, stable)
+        for scheme in ("hypercube", "lbdd", "point-to-point")
+        for stable in (False, True)
+    ],
+)
 def test_what_was_lost_on_any_one_way_comes_again_and_nothing_twice(scheme, stable):
     lost = 0
     for source, to in itertools.permutations(range(BROKERS), 2):

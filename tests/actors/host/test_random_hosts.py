@@ -6,6 +6,7 @@ Reference: promise 6; docs/decisions/0092-hosts-beat-for-their-brokers.md.
 import random
 
 import pytest
+from draws import thorough
 from patience import FrozenLoop, run_frozen
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.registry import scheme
@@ -96,7 +97,7 @@ def test_one_network_afterwards(scheme_name: str, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(5), *map(thorough, range(5, 20))])
 @pytest.mark.parametrize("scheme_name", ["hybrid", "hierarchical+nodes", "hypercube", "lbdd"])
 def test_one_network_afterwards_with_more_seeds(scheme_name: str, seed: int) -> None:
     check(scheme_name, seed)

@@ -27,8 +27,8 @@ from rayvous.recovery.durability.outgoing import Outgoing
     [
         Setting(crashes=0),
         slow(Setting(crashes=0, events=2)),
-        slow(Setting()),
         slow(Setting(crashes=0, losses=1)),
+        thorough(Setting()),  # up to a depth below
         thorough(Setting(crashes=0, cancels=True, unwanted=1)),
     ],
     ids=str,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from draws import slow, thorough
 from rayvous.faults.plans.case_files import case_from_dict, case_to_dict
 from rayvous.faults.plans.cases import publishes
 from rayvous.faults.plans.plans import Crash, FaultPlan, Restart
@@ -27,7 +28,7 @@ def drawn(seed, options):
 def test_what_is_made_of_a_case_is_a_case(options):
     mutator, case = Mutator(Random(1)), drawn(1, options)
     others = [drawn(seed, options) for seed in (2, 3)]
-    for turn in range(40):
+    for turn in range(15):
         case = mutator.mutated(case, MOMENTS if turn % 3 else [], others[turn % 2])
         assert case_from_dict(case_to_dict(case)) == case, "its faults have targets, its actions brokers"
         assert len(case.plan.faults) <= FAULTS_MAX and len(case.actions) <= ACTIONS_MAX
@@ -118,13 +119,13 @@ def test_a_crowded_case_has_the_faults_of_all():
     }
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("turns", [slow(2), thorough(8)])
 @pytest.mark.parametrize("options", KINDS, ids=str)
-def test_a_right_network_passes_mutated_cases(options):
+def test_a_right_network_passes_mutated_cases(options, turns):
     mutator, case = Mutator(Random(11)), drawn(2, options)
     report, seen = attempt(mutator.chained(case, [drawn(seed, options) for seed in range(3, 9)]))
     assert report.outcome != "violated", (report.problems, case_to_dict(report.drawn))
-    for turn in range(8):
+    for turn in range(turns):
         changed = mutator.mutated(case, seen.moments[turn::40], drawn(turn, options))
         report, after = attempt(changed)
         assert report.outcome != "violated", (report.problems, case_to_dict(changed))

@@ -56,10 +56,10 @@ def test_a_search_repeats_itself_whatever_runs_it():
             cases.extend(given)
             return run(given)
 
-        return search(draw, seed=5, runs_max=70, run=noted), cases
+        return search(draw, seed=5, runs_max=40, run=noted), cases
 
     (found, cases), (again, same) = made(made_up(99)), made(lambda cases: list(made_up(99)(cases)))
-    assert cases == same and len(cases) == found.runs == again.runs == 70
+    assert cases == same and len(cases) == found.runs == again.runs == 40
     assert cases[0] == draw(5) and found.corpus.reached == again.corpus.reached
     assert made(made_up(99))[1] == cases
 
@@ -129,7 +129,7 @@ def test_a_search_begins_with_the_given_cases():
 
 @pytest.mark.slow
 def test_a_search_of_right_brokers_finds_nothing(tmp_path):
-    found = search(draw, seed=1, runs_max=24)
+    found = search(draw, seed=1, runs_max=12)
     assert found.failed is None, (found.failed.problems, found.failed.verdict.examples)
     assert found.growth[-1][1] > found.growth[0][1], "there is always more to reach"
     write_corpus(tmp_path, found.corpus.entries, [])

@@ -84,7 +84,7 @@ def test_no_broker_is_drawn_over_another(scheme, brokers):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(20, quick=1))
+@pytest.mark.parametrize("seed", seeds(20, quick=1, usual=1))
 def test_so_it_is_in_chaos(seed):
     case = draw_sim_case(
         seed,

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
-from draws import slow, thorough
+from draws import of_each_kind, slow, thorough
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
@@ -216,7 +217,7 @@ def filters_of(router: Any) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", of_each_kind(NAMES))
 def test_so_it_is_with_large_tables(name: str) -> None:
     """Tables too large to be scanned, in which slots have been freed and reused."""
     rng = random.Random(name)
@@ -260,7 +261,9 @@ def new_one(router: Any, start: Position) -> Any:
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        (name, seed) if (name, seed) in QUICK else (slow if seed == 3 else thorough)(name, seed)
+        (name, seed)
+        if (name, seed) in QUICK
+        else (slow if seed == 3 and name in draws.KINDS else thorough)(name, seed)
         for name in NAMES
         for seed in (3, 6)
     ],
