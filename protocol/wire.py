@@ -37,8 +37,12 @@ from .messages.pubsub import DEFAULT_MARKS, Ack, Directed, Events, Numbered, mar
 from .values import Kind
 
 _Array: TypeAlias = npt.NDArray[Any]
-_Narrow: TypeAlias = tuple[str, int, bytes]
+Narrow: TypeAlias = tuple[str, int, bytes]
 """The form of narrowing, the number that was subtracted, and the bytes."""
+Narrowed: TypeAlias = tuple[
+    int, tuple[str, ...], list[tuple[str, int, bool, "str | tuple[str, ...]"]], list[Narrow]
+]
+"""A batch: its size, its publishers, its columns with their words (as one text where that is possible), its arrays."""
 Reduced: TypeAlias = tuple[Any, ...] | str
 
 NARROW_EVENTS_MIN: Final = 64
@@ -91,6 +95,14 @@ def _reduce_batch(batch: EventBatch) -> Reduced:
     return _large_batch, (size, batch.publishers, columns, [_narrow(each) for each in arrays])
 
 
+def narrowed(batch: EventBatch) -> Narrowed | None:
+    """Return a batch with narrow arrays, as it came if it was read lately; None for a small one or a misfit."""
+    if len(batch) < NARROW_EVENTS_MIN:
+        return None
+    reduced = _reduce_batch(batch)
+    return reduced[1] if reduced[0] is _large_batch else None  # type: ignore[return-value]
+
+
 def _small_batch(
     size: int, publishers: tuple[str, ...], columns: list[Any], eights: bytes, fours: bytes, ones: bytes
 ) -> EventBatch:
@@ -118,7 +130,7 @@ def _small_batch(
         if some_missing:
             present = read(ones, BOOLEAN, size, one)
             one += size
-        found[name, _KINDS[kind]] = Column(_KINDS[kind], data, present, _parted(words) if words else ())
+        found[name, _KINDS[kind]] = Column(_KINDS[kind], data, present, parted(words) if words else ())
     batch = EventBatch(found, publishers, publisher, sequence, published_at)
     if held <= KEPT_BATCH_BYTES_MAX:
         _recent.keep(batch, (_small_batch, (size, publishers, columns, eights, fours, ones)))
@@ -228,10 +240,10 @@ def read_small(content: bytes, start: int = 0) -> Events:
 
 
 def _large_batch(
-    size: int, publishers: tuple[str, ...], columns: list[Any], arrays: list[_Narrow]
+    size: int, publishers: tuple[str, ...], columns: list[Any], arrays: list[Narrow]
 ) -> EventBatch:
     following = iter(arrays)
-    batch = _batch(lambda dtype: _widened(next(following), size, dtype), publishers, columns)
+    batch = _batch(lambda dtype: widened(next(following), size, dtype), publishers, columns)
     reduced = _large_batch, (size, publishers, columns, arrays)
     return _keep(batch, reduced, batch.nbytes)
 
@@ -245,7 +257,7 @@ def _batch(
     for name, kind, some_missing, words in columns:
         data = array(DATA[kind])
         present = array(BOOLEAN) if some_missing else None
-        found[name, _KINDS[kind]] = Column(_KINDS[kind], data, present, _parted(words))
+        found[name, _KINDS[kind]] = Column(_KINDS[kind], data, present, parted(words))
     return EventBatch(found, publishers, publisher, sequence, published_at)
 
 
@@ -267,7 +279,8 @@ def _joined(words: tuple[str, ...]) -> str | tuple[str, ...]:
     return text
 
 
-def _parted(words: str | tuple[str, ...]) -> tuple[str, ...]:
+def parted(words: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return words that were joined, if they were."""
     if isinstance(words, tuple):
         return words
     return _split(words) if len(words) <= KEPT_CHARACTERS_MAX else tuple(words.split(SEPARATOR))
@@ -278,7 +291,7 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(text.split(SEPARATOR))
 
 
-def _narrow(array: _Array) -> _Narrow:
+def _narrow(array: _Array) -> Narrow:
     """Return an encoding from which a non-empty array can be restored, given its size and its type."""
     kind = array.dtype.kind
     bits = array if kind != "f" else np.ascontiguousarray(array).view(np.int64)
@@ -299,7 +312,8 @@ def _narrow(array: _Array) -> _Narrow:
     return "", 0, array.tobytes()
 
 
-def _widened(narrow: _Narrow, size: int, dtype: np.dtype[np.generic]) -> _Array:
+def widened(narrow: Narrow, size: int, dtype: np.dtype[np.generic]) -> _Array:
+    """Return the array of this size and type that was narrowed."""
     form, low, data = narrow
     if form == "":
         return np.frombuffer(data, dtype)
@@ -327,8 +341,8 @@ def _small_array(dtype: str, data: bytes) -> _Array:
     return np.frombuffer(data, dtype) if data else np.zeros(0, dtype)
 
 
-def _large_array(dtype: str, size: int, narrow: _Narrow) -> _Array:
-    return _widened(narrow, size, np.dtype(dtype))
+def _large_array(dtype: str, size: int, narrow: Narrow) -> _Array:
+    return widened(narrow, size, np.dtype(dtype))
 
 
 def by_fields(kind: type, *fields: str) -> Callable[[Any], Reduced]:

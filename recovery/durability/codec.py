@@ -9,10 +9,10 @@ Rules
   class names.
 * A batch is packed once per commit, in however many messages it occurs.
 
-The first byte is the type: ``E`` events, ``D`` a delivery, ``V`` any other value. Any other value is a
-pickle, which is read by an unpickler that accepts only these names. The other two continue with the length of
-a tuple of numbers and strings (4 bytes), the tuple as a pickle, which is read by an unpickler that accepts no
-names, and the bytes of the arrays.
+The first byte is the type: ``E`` events, ``D`` a delivery, ``B`` a batch with numbers and strings before it, ``V``
+any other value. Any other value is a pickle, which is read by an unpickler that accepts only these names. The others
+continue with the length of a tuple of numbers and strings (4 bytes), the tuple as a pickle, which is read by an
+unpickler that accepts no names, and the bytes of the arrays.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ import io
 import pickle
 import struct
 import sys
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ...protocol.batch import EventBatch
 from ...protocol.effects import Deliver
 from ...protocol.errors import StorageFailed
 from ...protocol.messages.pubsub import DEFAULT_MARKS, Events, marks_of
 from ...protocol.snapshots import RENAMED
-from .packed import Description, pack, unpack
+from .packed import Content, Description, pack, unpack
 
 _PACKAGE: Final = __name__.partition(".")[0]
 _OURS: Final = (f"{_PACKAGE}.protocol.", f"{_PACKAGE}.routing.")
@@ -49,7 +48,8 @@ _MAKE: Final[list[Callable[[Any], Any]]] = [
 ]
 """Makes each mark of an event message from numbers and strings: a named tuple is written as a plain one."""
 
-_Array: TypeAlias = npt.NDArray[np.generic]
+_PLAIN: Final = frozenset({bool, int, float, str})
+"""What may stand before a batch."""
 _HEAD: Final = struct.Struct("<cI")
 _ROWS: Final = np.dtype("<i8")
 
@@ -60,7 +60,7 @@ class Encoder:
     def __init__(self) -> None:
         # Values are kept beside their encoding, so that no other value gets the same id.
         self._events: dict[int, tuple[Events, bytes]] = {}
-        self._batches: dict[int, tuple[EventBatch, Description, list[_Array]]] = {}
+        self._batches: dict[int, tuple[EventBatch, Description, Sequence[Content]]] = {}
 
     def encode(self, value: object) -> bytes:
         """Encode a value as bytes.
@@ -77,6 +77,14 @@ class Encoder:
             return known[1]
         if type(value) is Deliver:
             return self._encode_delivery(value)
+        if (
+            type(value) is tuple
+            and value
+            and type(value[-1]) is EventBatch
+            and _PLAIN.issuperset(map(type, value[:-1]))
+        ):
+            batch, arrays = self._pack(value[-1])
+            return _joined(b"B", (batch, *value[:-1]), arrays)
         return b"V" + pickle.dumps(value, protocol=5)
 
     def _encode_events(self, events: Events) -> bytes:
@@ -90,7 +98,7 @@ class Encoder:
         head = batch, deliver.clients, len(rows), deliver.number
         return _joined(b"D", head, [starts, rows, *arrays])
 
-    def _pack(self, batch: EventBatch) -> tuple[Description, list[_Array]]:
+    def _pack(self, batch: EventBatch) -> tuple[Description, Sequence[Content]]:
         known = self._batches.get(id(batch))
         if known is None:
             known = self._batches[id(batch)] = batch, *pack(batch)
@@ -102,13 +110,14 @@ def encode(value: object) -> bytes:
     return Encoder().encode(value)
 
 
-def _joined(letter: bytes, head: tuple[object, ...], arrays: list[_Array]) -> bytes:
+def _joined(letter: bytes, head: tuple[object, ...], content: Sequence[Content]) -> bytes:
     plain = pickle.dumps(head, protocol=5)
     start = _HEAD.pack(letter, len(plain))
     try:
-        return b"".join((start, plain, *arrays))  # type: ignore[arg-type]  # numpy says Buffer from Python 3.12 on
+        return b"".join((start, plain, *content))  # type: ignore[arg-type]  # numpy says Buffer from Python 3.12 on
     except (TypeError, ValueError, BufferError):  # an array is a view with gaps
-        return b"".join((start, plain, *[array.tobytes() for array in arrays]))
+        whole = [each if isinstance(each, bytes) else each.tobytes() for each in content]
+        return b"".join((start, plain, *whole))
 
 
 def decode(data: bytes) -> Any:
@@ -152,11 +161,16 @@ def _delivery(data: memoryview) -> Deliver:
     return Deliver(events, clients, starts, rows, number)
 
 
+def _with_batch(data: memoryview) -> tuple[object, ...]:
+    (batch, *before), rest = _parted(data)
+    return *before, unpack(batch, rest)
+
+
 def _value(data: memoryview) -> Any:
     return _Reader(io.BytesIO(data[1:])).load()
 
 
-_READERS: Final = {b"E": _events, b"D": _delivery, b"V": _value}
+_READERS: Final = {b"E": _events, b"D": _delivery, b"B": _with_batch, b"V": _value}
 
 
 class _PlainReader(pickle.Unpickler):

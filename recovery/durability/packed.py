@@ -3,6 +3,8 @@
 Rules
 -----
 * The description is a tuple of numbers and strings. It defines the arrays, so their bytes need no names.
+* The arrays of a large batch are narrow, and its words joined, as between processes (:mod:`...protocol.wire`): a commit
+  writes a third of the bytes, and a batch that has just been read is not encoded again.
 * An unpacked batch equals the packed one, array by array: types, indices of words, missing values, the bits
   of every number, and the order of the columns.
 * Bytes and description may come from a file that someone else wrote. They are rejected unless every length
@@ -14,7 +16,8 @@ Rules
 from __future__ import annotations
 
 import json
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +28,31 @@ from ...protocol.documents import FORM, is_form
 from ...protocol.errors import EventError, StorageFailed
 from ...protocol.gathering import FORMS, TTLS
 from ...protocol.values import Kind
+from ...protocol.wire import narrowed, parted, widened
 
 Description: TypeAlias = tuple[Any, ...]
-"""``(events, publishers, ((name, kind, whether some are missing, words), ...))``."""
+"""``(events, publishers, ((name, kind, whether some are missing, words), ...))``, and of narrow arrays a fourth item:
+``((form, number that was subtracted, bytes), ...)``."""
+Content: TypeAlias = "bytes | npt.NDArray[np.generic]"
+
+EVENTS_MAX: Final = 1 << 24
+"""The most events of a batch with narrow arrays: a few bytes of a broken file must not ask for all memory."""
+_WIDTHS: Final = {"|u1": 1, "<u2": 2, "<u4": 4}
 
 
-def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[np.generic]]]:
-    """Return the description of a batch, and the arrays whose bytes, one after the other, are its content.
+def pack(batch: EventBatch) -> tuple[Description, Sequence[Content]]:
+    """Return the description of a batch, and the buffers whose bytes, one after the other, are its content.
 
     Raises
     ------
     StorageFailed
         If an array does not have the type that `EventBatch` and `Column` require, or has another length.
     """
+    narrow = narrowed(batch) if len(batch) <= EVENTS_MAX else None
+    if narrow is not None:
+        size, publishers, described, written = narrow
+        forms = tuple((form, low, len(data)) for form, low, data in written)
+        return (size, publishers, tuple(described), forms), [data for _, _, data in written]
     columns, arrays, misfit = arrays_of(batch)
     if misfit is not None:
         array, dtype = misfit
@@ -67,18 +82,27 @@ def unpack(description: Description, data: memoryview) -> EventBatch:
 
 
 def _unpack(description: Description, data: memoryview) -> EventBatch:
-    size, publishers, described = description
+    size, publishers, described, *narrow = description
     _check(type(size) is int and size >= 0, "events")
     _check_words(publishers, "publishers")
+    _check(not narrow or (len(narrow) == 1 and 0 < size <= EVENTS_MAX), "events")
+    forms = iter(narrow[0] if narrow else ())
     place = 0
 
-    def array(dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
+    def take(length: int) -> memoryview:
         nonlocal place
-        start, place = place, place + size * dtype.itemsize
+        start, place = place, place + length
         _check(place <= len(data), "length")
-        return np.frombuffer(
-            data[start:place], dtype
-        ).copy()  # a view would keep the whole row alive, and be read-only
+        return data[start:place]
+
+    def array(dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
+        if not narrow:
+            # A view would keep the whole row alive, and be read-only.
+            return np.frombuffer(take(size * dtype.itemsize), dtype).copy()
+        form, low, length = next(forms)
+        _check(type(low) is int and length == _length(form, size, dtype), "form")
+        found = widened((form, low, bytes(take(length))), size, dtype)
+        return found if found.flags.writeable else found.copy()
 
     sequence, published_at, publisher = array(INT64), array(FLOAT64), array(INT32)
     _check_places(publisher, len(publishers), "publisher")
@@ -89,14 +113,29 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
         kind = Kind(number)
         values = array(DATA[kind])
         present = array(BOOLEAN) if some_missing else None
+        words = parted(words) if narrow and type(words) is str else words
         _check_words(words, "words")
         if name == FORM:
             _check(all(is_form(json.loads(word)) for word in words), "forms")
         if kind is Kind.STRING:
             _check_places(values if present is None else values[present], len(words), "words")
         columns[name, kind] = Column(kind, values, present, words)
-    _check(place == len(data) and len(columns) == len(described), "length")
+    _check(place == len(data) and len(columns) == len(described) and next(forms, None) is None, "length")
     return EventBatch(columns, publishers, publisher, sequence, published_at)
+
+
+def _length(form: object, size: int, dtype: np.dtype[np.generic]) -> int:
+    """Return how many bytes an array of this size and type has in a form."""
+    if form == "":
+        return size * dtype.itemsize
+    if form == "=":
+        return dtype.itemsize
+    if form == "?" and dtype.kind == "b":
+        return (size + 7) // 8
+    _check(dtype.kind == "i" and (form == "+" or form in _WIDTHS), "form")
+    width = 0 if form == "+" else _WIDTHS[str(form)]
+    _check(width < dtype.itemsize, "form")
+    return size * width
 
 
 def _check(holds: bool, what: str) -> None:

@@ -7,13 +7,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rayvous.actors.host.frames import packed
+from rayvous.protocol import wire
+from rayvous.protocol.arrays import arrays_of
 from rayvous.protocol.batch import Column, EventBatch, batch_from_columns, batch_of
 from rayvous.protocol.effects import Deliver
 from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.values import Kind
+from rayvous.protocol.wire import NARROW_EVENTS_MIN
 from rayvous.recovery.durability.codec import Encoder, decode, encode
+from rayvous.recovery.durability.packed import EVENTS_MAX
 
 TYPES = {
     Kind.BOOLEAN: np.bool_,
@@ -123,6 +128,48 @@ def test_an_array_of_another_type_or_length_is_not_stored() -> None:
             encode(Events(batch))
 
 
+@settings(max_examples=60, deadline=None)
+@given(batches().filter(len), st.integers(NARROW_EVENTS_MIN, NARROW_EVENTS_MIN + 9))
+def test_a_large_batch_reads_back_to_the_bit(batch, size) -> None:
+    large = batch.take(np.resize(np.arange(len(batch)), size))
+    rising = batch_from_columns(large.columns, size)
+    for each in (large, rising):
+        assert bits(decode(encode(Events(each))).batch) == bits(each)
+        at, name, found = decode(encode((1.5, "p", each)))
+        assert (at, name) == (1.5, "p") and bits(found) == bits(each)
+        assert all(column.data.flags.writeable for column in found.columns.values())
+
+
+@given(batches())
+def test_a_batch_behind_numbers_and_names_reads_back_and_names_no_class(batch) -> None:
+    written = encode((2.5, "p", batch))
+    assert b"rayvous" not in written
+    at, name, found = decode(written)
+    assert (at, name) == (2.5, "p") and bits(found) == bits(batch)
+
+
+def test_what_else_stands_before_a_batch_is_written_as_any_other_value() -> None:
+    before, found = decode(encode((RoundNumber(3, 1), batch_of([{"x": 1}]))))
+    assert before == RoundNumber(3, 1) and type(before) is RoundNumber and len(found) == 1
+
+
+def test_a_large_batch_is_narrow_and_one_that_was_just_read_is_not_encoded_again(monkeypatch) -> None:
+    sent = batch_of([{"x": number} for number in range(500)], publisher="p")
+    batch = pickle.loads(packed([Events(sent)]))[0].batch
+    raw = sum(each.nbytes for each in arrays_of(batch)[1])
+    encoded: list[object] = []
+    monkeypatch.setattr(wire, "_narrow", encoded.append)
+    assert len(encode((1.0, "p", batch))) < raw / 4
+    assert not encoded
+
+
+def test_a_large_batch_of_an_earlier_version_is_read() -> None:
+    size = 2 * NARROW_EVENTS_MIN
+    arrays = np.arange(1, size + 1), np.zeros(size), np.zeros(size, np.int32)
+    written = framed(head(size), b"".join(each.tobytes() for each in arrays))
+    assert decode(written).batch.sequence.tolist() == list(range(1, size + 1))
+
+
 def framed(head: object, data: bytes, letter: bytes = b"E") -> bytes:
     plain = pickle.dumps(head)
     return struct.pack("<cI", letter, len(plain)) + plain + data
@@ -171,5 +218,44 @@ def test_the_frame_of_these_tests_is_that_of_the_codec() -> None:
     ],
 )
 def test_anything_else_is_refused(bytes_of_another: bytes) -> None:
+    with pytest.raises(StorageFailed):
+        decode(bytes_of_another)
+
+
+NARROW = ("+", 1, 0), ("=", 0, 8), ("=", 0, 4)
+"""The arrays of events without columns, narrow."""
+
+
+def narrow(forms: object = NARROW, data: bytes = bytes(12), size: object = 99, columns: object = ()) -> bytes:
+    return framed(((size, ("p",), columns, forms), (0, 0), False, None), data)
+
+
+def test_the_narrow_frame_of_these_tests_is_that_of_the_codec() -> None:
+    assert decode(narrow()).batch.sequence.tolist() == list(range(1, 100))
+
+
+@pytest.mark.parametrize(
+    "bytes_of_another",
+    [
+        narrow(NARROW[:2], bytes(8)),
+        narrow((*NARROW, ("=", 0, 1)), bytes(13)),
+        narrow(data=bytes(11)),
+        narrow(data=bytes(13)),
+        narrow(size=0),
+        narrow(size=1 << 40),
+        narrow(size=EVENTS_MAX + 1),
+        narrow((("+", 1.0, 0), *NARROW[1:])),
+        narrow((("+", 1, 1), *NARROW[1:]), bytes(13)),
+        narrow((("|u1", 1, 98), *NARROW[1:]), bytes(110)),
+        narrow((("<u8", 1, 8 * 99), *NARROW[1:]), bytes(12 + 8 * 99)),
+        narrow((NARROW[0], ("+", 0, 0), NARROW[2]), bytes(4)),  # times are no integers
+        narrow((*NARROW[:2], ("=", 0, 4)), bytes(8) + struct.pack("<i", 1)),  # there is no publisher 1
+        narrow((*NARROW[:2], ("<u4", 0, 4 * 99)), bytes(8 + 4 * 99)),  # as wide as what it narrows
+        narrow((*NARROW, ("?", 0, 13)), bytes(25), columns=(("i", 1, False, ()),)),
+        narrow((*NARROW, ("=", 0, 4)), bytes(16), columns=(("s", 3, False, 7),)),
+        narrow((*NARROW, ("=", 0, 4)), bytes(12) + struct.pack("<i", 2), columns=(("s", 3, False, "a\0b"),)),
+    ],
+)
+def test_narrow_arrays_that_cannot_be_are_refused(bytes_of_another: bytes) -> None:
     with pytest.raises(StorageFailed):
         decode(bytes_of_another)
