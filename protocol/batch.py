@@ -236,6 +236,7 @@ class EventBatch:
     _events: tuple[dict[str, Value], ...] = field(init=False, repr=False)
     _seen: tuple[dict[str, Value], ...] = field(init=False, repr=False)
     _nested: Nested | None = field(init=False, repr=False)
+    _rises: bool = field(init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -258,6 +259,17 @@ class EventBatch:
             if column.present is not None:
                 total += column.present.nbytes
         return total
+
+    @property
+    def rises(self) -> bool:
+        """Whether all events are of one publisher, and each has a higher number than the one before; found once."""
+        try:
+            return self._rises
+        except AttributeError:
+            sequence = self.sequence
+            found = len(self.publishers) == 1 and bool((sequence[1:] > sequence[:-1]).all())
+            object.__setattr__(self, "_rises", found)
+            return found
 
     def events(self) -> tuple[dict[str, Value], ...]:
         """Return the events as plain mappings from attribute name to value; computed once, then cached.

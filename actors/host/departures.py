@@ -4,6 +4,7 @@ Rules
 -----
 * What one step puts into a queue leaves together: a hundred announcements of one step are one call.
 * A step is a call that came in, from `hold` to `go`. Anything else leaves in the next turn of the event loop.
+* Calls to other brokers leave before answers to clients here: the others begin while deliveries are encoded.
 * So the events that a call has brought leave before that call is answered, and without a turn of the loop.
 * What nobody waits for, as a record of what was done, is done `afterwards`, when the step's events are on their way.
 * A queue that fails to send is logged, and silences no other.
@@ -33,13 +34,14 @@ class Departures:
     def __init__(self, log: Log = HOST) -> None:
         self._log = log
         self._leaving: list[Leave] = []
+        self._last: list[Leave] = []
         self._held = False
         self._soon = False
         self._after: list[tuple[Callable[..., object], tuple[object, ...]]] = []
 
-    def add(self, leave: Leave) -> None:
-        """Have a queue send what it has when the step is done."""
-        self._leaving.append(leave)
+    def add(self, leave: Leave, *, last: bool = False) -> None:
+        """Have a queue send what it has when the step is done; `last` after all others."""
+        (self._last if last else self._leaving).append(leave)
         if not self._held and not self._soon:
             self._soon = True
             asyncio.get_running_loop().call_soon(self._go_soon)
@@ -59,8 +61,11 @@ class Departures:
         """End the step; return whether everything has left already."""
         self._held = False
         left = True
-        while self._leaving:
-            leaving, self._leaving = self._leaving, []
+        while self._leaving or self._last:
+            if self._leaving:
+                leaving, self._leaving = self._leaving, []
+            else:
+                leaving, self._last = self._last, []
             for leave in leaving:
                 try:
                     left &= leave()

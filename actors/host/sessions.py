@@ -327,7 +327,7 @@ class ProcessSession:
     def _leave_soon(self) -> None:
         if self._polls and not self._leaving:
             self._leaving = True
-            self._departures.add(self._leave)
+            self._departures.add(self._leave, last=True)
 
     def _leave(self) -> bool:
         """Give waiting polls what they were not given yet; return whether that has left."""

@@ -7,6 +7,8 @@ Rules
   not wanted.
 * Most deliveries have one event or a few. For these a loop over Python's numbers is faster than any array,
   and for deliveries from many publishers it is no slower.
+* Whether a batch rises is found once for all receivers. Of one that does, the first and the last event of a receiver
+  say for nearly all deliveries that all or none of them is new.
 
 Source: promises 1 and 3; docs/decisions/0011-recovery.md.
 """
@@ -35,7 +37,15 @@ def rising(batch: EventBatch, rows: Rows, marks: dict[ClientId, int]) -> Rows:
             return rows[:0]
         marks[name] = sequence
         return rows
-    sequences, names = batch.sequence[rows], batch.publishers
+    names = batch.publishers
+    if len(rows) > FEW and batch.rises:
+        mark, last = marks.get(names[0], 0), int(batch.sequence[rows[-1]])
+        if last <= mark:
+            return rows[:0]
+        if batch.sequence[rows[0]] > mark:
+            marks[names[0]] = last
+            return rows
+    sequences = batch.sequence[rows]
     new = np.zeros(len(rows), np.bool_)
     if len(rows) > FEW and len(names) == 1:
         highest = np.maximum.accumulate(np.concatenate(([marks.get(names[0], 0)], sequences)))

@@ -62,6 +62,30 @@ def test_what_a_step_puts_leaves_when_it_is_done_and_all_else_in_the_next_turn()
     asyncio.run(test())
 
 
+def test_what_is_last_leaves_behind_all_others() -> None:
+    """Also behind what these put when they leave."""
+
+    async def test() -> None:
+        departures, left = Departures(), list[str]()
+
+        def leaves(name: str, *then: str) -> None:
+            def leave() -> bool:
+                left.append(name)
+                for each in then:
+                    leaves(each)
+                return True
+
+            departures.add(leave, last=name.startswith("last"))
+
+        departures.hold()
+        for name in ("last one", "one", "last two"):
+            leaves(name)
+        leaves("two", "three")
+        assert departures.go() and left == ["one", "two", "three", "last one", "last two"]
+
+    asyncio.run(test())
+
+
 def test_what_leaving_puts_leaves_with_it() -> None:
     async def test() -> None:
         departures = Departures()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE_SECONDS
 from rayvous.actors.host.absent import loss_batch
+from rayvous.actors.host.departures import Departures
 from rayvous.actors.host.sessions import DeliveryBatch, ProcessSession, Tally, split
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver
@@ -388,3 +389,18 @@ def test_news_is_an_answer_and_a_later_poll_ends_one_that_was_given_up() -> None
         assert again.last == [1], "what was not acknowledged is sent again"
 
     asyncio.run(run())
+
+
+def test_a_delivery_leaves_behind_the_calls_to_other_brokers_of_its_step() -> None:
+    async def test() -> None:
+        departures, left = Departures(), list[str]()
+        session = ProcessSession("process", 100, 60.0, departures)
+        session.poll(0, PATIENCE_SECONDS, 100).then(lambda _: left.append("delivered"))
+        departures.hold()
+        put(session, 1, Tally())
+        departures.add(lambda: left.append("passed on") or True)
+        departures.go()
+        assert left == ["passed on", "delivered"]
+        session.end()
+
+    asyncio.run(test())

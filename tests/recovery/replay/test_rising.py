@@ -36,3 +36,26 @@ def test_what_is_new_as_a_whole_is_not_copied(count):
     batch = batch_of([{}] * count, publisher="p", first_sequence=1, published_at=0.0)
     rows = np.arange(count)
     assert rising(batch, rows, {}) is rows
+
+
+@pytest.mark.parametrize("mark", [0, 9, 10, 11, 10 + 2 * FEW - 1, 10 + 2 * FEW, 999])
+def test_of_many_events_those_above_the_mark_are_new(mark):
+    batch = batch_of([{}] * (2 * FEW), publisher="p", first_sequence=10, published_at=0.0)
+    marks, rows = {"p": mark}, np.arange(1, 2 * FEW)
+    new = rising(batch, rows, marks)
+    assert new.tolist() == [row for row in rows.tolist() if row + 10 > mark]
+    assert marks == {"p": max(mark, 9 + 2 * FEW)}
+
+
+def test_many_events_that_come_twice_are_new_once():
+    batch = batch_of([{}] * FEW, publisher="p", first_sequence=1, published_at=0.0)
+    rows = np.arange(2 * FEW)
+    assert rising(concat([batch, batch]), rows, {}).tolist() == list(range(FEW))
+
+
+def test_whether_a_batch_rises_is_found_once_for_all_receivers():
+    once = batch_of([{}] * (2 * FEW), publisher="p", first_sequence=1, published_at=0.0)
+    rows = np.arange(2 * FEW)
+    assert rising(once, rows, {}) is rows and once._rises
+    object.__setattr__(once, "_rises", False)
+    assert rising(once, rows, {}) is rows and not once._rises
