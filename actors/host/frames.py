@@ -13,6 +13,8 @@ Rules
 * A load of one link, and what a publisher publishes, has a head of fixed layout before its messages. A message of
   events that came so is remembered with its bytes: a broker that passes it on writes another head before them, and
   one that delivers all of a small one writes them into the delivery.
+* So is a delivery of such a message to few clients, as most answers to polls are: a head, the rows, the clients, and
+  the message as it came.
 * Values that another process could not import by name are written by Ray's serialiser: classes of the user's
   own script, and of modules that the user has registered to be pickled by value.
 """
@@ -59,12 +61,17 @@ AT_ONCE: Final = frozenset({"poll", "receive", "request"})
 
 LOAD: Final = 1
 PUBLISHED: Final = 2
-"""The first bytes of calls with a head; any other call is a pickle, which begins with 128."""
+DELIVERED: Final = 3
+"""The first bytes of calls and answers with a head; any other is a pickle, which begins with 128."""
 _LOAD_HEAD: Final = struct.Struct("!Bqqqd")
 """Before the messages of a link: kind, receiver, sender, its incarnation, and since when they wait (NaN: unknown)."""
 _PUBLISHED_HEAD: Final = struct.Struct("!BqdII")
 """Before those of a publisher: kind, broker, when it called, and the bytes of its name and its ticket, which follow."""
+_DELIVERED_HEAD: Final = struct.Struct("<BBHIqqqI4x")
+"""Before a delivery: kind, whether it is the last, how many clients and rows, its number, the broker, the broker's
+number for it, and the bytes of the names. Its size is a multiple of eight: the arrays behind it are aligned."""
 _NAMES: Final = "surrogatepass"  # as pickle writes texts
+_SEPARATOR: Final = "\0"
 
 _came: Recent[Events, memoryview] = Recent(KEPT_BATCHES_MAX)
 """The messages of events that were read last, each alone in its call, with the bytes from which they were read."""
@@ -84,17 +91,69 @@ _plain_delivery = by_fields(
 def _reduce_delivery(delivery: DeliveryBatch) -> Reduced:
     """Reduce a delivery batch; a small one has its two arrays as one run of bytes."""
     starts, rows = delivery.starts, delivery.rows
-    small = len(starts) + len(rows) <= SMALL_ROWS_MAX and starts.dtype == rows.dtype == ROWS
-    if not small or len(starts) != len(delivery.clients) + 1:
+    if not _has_few_rows(delivery):
         return _plain_delivery(delivery)
     beside = delivery.broker, delivery.note, delivery.losses, delivery.last
     run = starts.tobytes() + rows.tobytes()
-    batch: EventBatch | bytes = delivery.batch
+    came = _came_with(delivery.batch)
+    batch = delivery.batch if came is None else came.tobytes()
+    return _small_delivery, (delivery.number, batch, delivery.clients, run, *beside)
+
+
+def _came_with(batch: EventBatch) -> memoryview | None:
+    """Return the small message that has brought a batch, as it came lately; None if there is none."""
     for message, written in _came:
         if message.batch is batch and written[0] == SMALL:
-            batch = written.tobytes()
-            break
-    return _small_delivery, (delivery.number, batch, delivery.clients, run, *beside)
+            return written
+    return None
+
+
+def _has_few_rows(delivery: DeliveryBatch) -> bool:
+    """Return whether the arrays of a delivery batch are few numbers of the usual type, as its clients ask for."""
+    starts, rows = delivery.starts, delivery.rows
+    small = len(starts) + len(rows) <= SMALL_ROWS_MAX and starts.dtype == rows.dtype == ROWS
+    return small and len(starts) == len(delivery.clients) + 1
+
+
+def _delivered(answer: Any) -> bytes | None:
+    """Return an answer to a poll, if it is one delivery of a small message that came as bytes; None for any other."""
+    if type(answer) is not list or len(answer) != 1 or type(answer[0]) is not DeliveryBatch:
+        return None
+    delivery: DeliveryBatch = answer[0]
+    clients = delivery.clients
+    if delivery.losses or not _has_few_rows(delivery):
+        return None
+    came = _came_with(delivery.batch)
+    if came is None:
+        return None
+    names = clients[0] if len(clients) == 1 else _SEPARATOR.join(clients)
+    if names.count(_SEPARATOR) != len(clients) - 1:
+        return None
+    told, rows = names.encode(errors=_NAMES), delivery.rows
+    head = _DELIVERED_HEAD.pack(
+        DELIVERED,
+        delivery.last,
+        len(clients),
+        len(rows),
+        delivery.number,
+        delivery.broker,
+        delivery.note,
+        len(told),
+    )
+    return b"".join((head, delivery.starts.tobytes(), rows.tobytes(), told, came))
+
+
+def _read_delivered(content: bytes) -> list[DeliveryBatch]:
+    """Return the answer that `_delivered` has written."""
+    _, last, count, size, number, broker, note, told = _DELIVERED_HEAD.unpack_from(content)
+    start = _DELIVERED_HEAD.size
+    starts = np.frombuffer(content, ROWS, count + 1, start)
+    start += starts.nbytes
+    rows = np.frombuffer(content, ROWS, size, start)
+    start += rows.nbytes
+    clients = tuple(content[start : start + told].decode(errors=_NAMES).split(_SEPARATOR))
+    batch = read_small(content, start + told).batch
+    return [DeliveryBatch(number, batch, clients, starts, rows, broker, note, (), bool(last))]
 
 
 def _small_delivery(
@@ -133,7 +192,8 @@ def packed(value: Any) -> bytes:
 
 def unpacked(pieces: Sequence[bytes]) -> Any:
     """Return the value that was packed, from its bytes in one or more pieces."""
-    return pickle.loads(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return _read_delivered(data) if data[0] == DELIVERED else pickle.loads(data)
 
 
 def load_of(
@@ -232,8 +292,13 @@ def begun(host: Any, content: bytes) -> bytes | Later[bytes] | Awaitable[bytes]:
     if type(answer) is str or answer is None:
         return _packed_usual(answer)
     if isinstance(answer, Later):
-        return answer.made_into(packed)
+        return answer.made_into(_packed_answer)
     return _packed_later(answer) if isinstance(answer, Awaitable) else packed(answer)
+
+
+def _packed_answer(answer: Any) -> bytes:
+    """Serialise an answer that is given later: mostly that to a poll."""
+    return _delivered(answer) or packed(answer)
 
 
 @lru_cache(maxsize=4)

@@ -13,8 +13,9 @@ import ray
 from ray import cloudpickle
 from rayvous.actors.host import frames
 from rayvous.actors.host.host import BrokerHost
-from rayvous.actors.host.sessions import DeliveryBatch
-from rayvous.protocol.batch import batch_of
+from rayvous.actors.host.sessions import DeliveryBatch, Farewell
+from rayvous.actors.later import Later
+from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Events, Gone, Lost
 
@@ -159,3 +160,54 @@ def test_a_delivery_of_any_size_is_read_as_it_was_written(notifications: int) ->
             assert mine.dtype == its.dtype and mine.tolist() == its.tolist()
         else:
             assert mine == its
+
+
+def answered_poll(answer: list[DeliveryBatch]) -> bytes:
+    """Return the bytes of an answer to a poll that waited."""
+    poll: Later[list[DeliveryBatch]] = Later()
+    host = SimpleNamespace(incoming=SimpleNamespace(poll=lambda *_: poll))
+    begun = frames.begun(host, frames.packed(("poll", ())))
+    assert isinstance(begun, Later)
+    poll.give(answer)
+    return begun.value
+
+
+def came(count: int = 1) -> tuple[EventBatch, bytes]:
+    """Return a batch that has come in a message of its own, and the bytes of the call."""
+    sent = batch_of([{"x": number, "y": "\ud800"} for number in range(count)], publisher="p")
+    call = frames.published_of(3, "bob", [Events(sent)], "ticket", 1.5)
+    return frames.call_of(call)[1][2][0].batch, call
+
+
+@pytest.mark.parametrize(
+    "clients", [("c",), ("",), ("\ud800", "b\u00f3b"), tuple("abcdefgh"), ("a\0b",), ("a", "\0")]
+)
+@pytest.mark.parametrize(("count", "beside"), [(1, (3, 4, (), True)), (5, (-1, 0, (), False))])
+def test_a_delivery_of_what_has_just_come_has_the_bytes_that_came(clients, count, beside) -> None:
+    batch, call = came(count)
+    starts = np.arange(len(clients) + 1) * count
+    rows = np.tile(np.arange(count), len(clients))
+    given = DeliveryBatch(7, batch, clients, starts, rows, *beside)
+    written = answered_poll([given])
+    assert (written[0] == frames.DELIVERED) == (not any("\0" in client for client in clients))
+    assert call[-40:] in written
+    (found,) = frames.unpacked([written])
+    assert (found.number, found.clients, found.broker, found.note, found.losses, found.last) == (
+        7,
+        clients,
+        *beside,
+    )
+    assert found.starts.tolist() == starts.tolist() and found.rows.tolist() == rows.tolist()
+    assert found.starts.flags.aligned and found.rows.flags.aligned
+    assert found.batch.events() == batch.events()
+
+
+def test_any_other_answer_to_a_poll_is_a_pickle() -> None:
+    batch, _ = came()
+    one, zero = np.arange(2), np.zeros(1, np.intp)
+    other = batch_of([{"x": 1}])
+    given = DeliveryBatch(7, batch, ("c",), one, zero)
+    lossy = DeliveryBatch(7, batch, ("c",), one, zero, losses=(Lost("p", 3, 4),))
+    for answer in ([], [given, given], [lossy], [DeliveryBatch(7, other, ("c",), one, zero)], [Farewell(3)]):
+        assert answered_poll(answer)[0] == 128
+        assert len(frames.unpacked([answered_poll(answer)])) == len(answer)
