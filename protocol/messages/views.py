@@ -15,7 +15,7 @@ docs/decisions/0017-hypercube.md explains how views change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -133,6 +133,8 @@ class ViewWants:
         The filters.
     high_water
         The highest number of each publisher that the sender knows.
+    lacks
+        Whether the sender is without this state of the receiver, too; one that does not expect that answers.
     """
 
     mine: int
@@ -140,6 +142,12 @@ class ViewWants:
     number: int
     filters: tuple[Filter, ...]
     high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
+    lacks: bool = False
+
+    def __setstate__(self, state: list[object]) -> None:
+        """Take the state of a stored message: one of an earlier version does not say what it lacks."""
+        for each, value in zip(fields(self), (*state, False), strict=False):
+            object.__setattr__(self, each.name, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ Rules
   that was or is in it. A beat with an older view is answered with the present view.
 * A broker that requests a round gets a view with the same brokers, at most one per heartbeat. For brokers
   every view is a round, and retained events are retransmitted under each.
+* Numbers of views only rise. A broker whose view is later than the present one, by damage, would follow no view any
+  more: the next one is later than that, and is made at once.
 * A view says how far back its round mends: to the oldest failure that it is made for, and for as long as
   failures may go unnoticed. A view may be issued before all brokers have received what the last one brought,
   so all views of that time mend a failure.
@@ -72,6 +74,7 @@ class ViewRendezvous:
         self._joining: dict[BrokerId, ViewBeat] = {}
         self._leaving: dict[BrokerId, None] = {}
         self._round_wanted = False
+        self._version_heard = 0  # the latest view of a broker whose number is beyond the present one's
         self._take(view, dict.fromkeys(view.born, 0), {})
 
     def _take(
@@ -124,6 +127,9 @@ class ViewRendezvous:
             return []
         self._detector.heard(source, self._now)
         self._heard.add(source)
+        if beat.version > self.view.version:
+            self._version_heard = max(self._version_heard, beat.version)
+            self._round_wanted = True
         if beat.version < self.view.version:  # it mends as far back as when it was made
             assert self._view_at is not None
             age = self._now - self._view_at
@@ -208,7 +214,7 @@ class ViewRendezvous:
         return anew
 
     def _publish(self, before: dict[BrokerId, int], anew: list[BrokerId]) -> list[Send]:
-        version = self.view.version + 1
+        version = max(self.view.version, self._version_heard) + 1
         labelled = self._members
         members = tuple(
             ViewMember(broker, label, version if broker in anew else before[broker])

@@ -274,13 +274,17 @@ class ViewedRouter(LocalFirstRouter):
             self._begin_anew()
         wants = tuple(self.announcer.announced())
         effects: list[Effect] = [
-            Send(other, ViewWants(view.born[self.me], view.born[other], self._number, wants))
+            Send(other, self._wants(view, other, wants))
             for other in dict.fromkeys((*fresh, *resend_to))
             if other in view.born
         ]
         for broadcast in list(self._broadcasts):
             effects += self._tell(broadcast)
         return effects
+
+    def _wants(self, view: MembershipView, other: BrokerId, wants: tuple[Filter, ...]) -> ViewWants:
+        lacks = other in self.missing
+        return ViewWants(view.born[self.me], view.born[other], self._number, wants, lacks=lacks)
 
     def _begin_anew(self) -> None:
         """Start again after joining anew: nobody knows this broker's filters, so none counts as installed."""
@@ -297,11 +301,17 @@ class ViewedRouter(LocalFirstRouter):
             self._forget_filter(origin, item)
 
     def adopt(self, source: BrokerId, wants: ViewWants) -> list[Effect]:
-        """Record all that a missing broker wants."""
+        """Record all that a missing broker wants; tell one that lacks what this one wants, and should not.
+
+        That one's view had lost this broker by damage, until a later view mended it: only one of the two joined anew.
+        """
         assert self.view is not None
         runs = wants.mine, wants.yours
-        if source not in self.missing or runs != (self.view.born.get(source), self.view.born[self.me]):
+        if runs != (self.view.born.get(source), self.view.born[self.me]):
             return []
+        if source not in self.missing:
+            mine = tuple(self.announcer.announced())
+            return [Send(source, self._wants(self.view, source, mine))] if wants.lacks else []
         self.missing.discard(source)
         self._have[source] = wants.number
         for item in wants.filters:

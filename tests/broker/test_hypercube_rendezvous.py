@@ -156,6 +156,18 @@ def test_a_beat_with_an_old_view_is_answered_with_the_present_one():
     assert answer.to == 3 and answer.message == point.machine.view
 
 
+def test_after_a_beat_with_a_later_view_the_next_one_is_later_than_that():
+    """Only damage, or a rendezvous point that forgot, makes a broker's number later; it would follow no view again."""
+    point = Point()
+    point.pass_time(3)
+    before = point.machine.view
+    assert point.beat(2, version=963) == []
+    (version, told), *rest = point.pass_time(3).items()
+    assert (version, sorted(told), rest) == (964, [0, 1, 2, 3], [])
+    assert point.machine.view.members == before.members
+    assert point.pass_time(10) == {}, "it is the newest, and stays"
+
+
 def test_who_leaves_is_out_at_once_and_stays_out_until_it_is_started_anew():
     point = Point()
     point.machine.handle(Received(2, ViewLeave()))

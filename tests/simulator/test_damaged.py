@@ -43,8 +43,6 @@ TELLING = [
 ]  # where brokers tell each other what they want
 CASES = [(scheme, what) for what in ALWAYS for scheme in (TELLING if what == "tables" else NAMES)]
 
-OPEN = ("flooding+graph", "membership", 2)
-
 
 def network(scheme, seed=0, compare_heartbeats=COMPARE_HEARTBEATS):
     """Return a network in which a broker crashed and restarted, so that later rounds opened links."""
@@ -117,10 +115,6 @@ def test_the_network_comes_back_to_a_suffix_that_keeps_definition_8(scheme, what
 )
 def test_so_it_does_under_every_scheme(scheme, what, seed):
     """Damage all brokers (seed 2), and a single one (seed 3)."""
-    if (scheme, what, seed) == OPEN:
-        pytest.xfail(
-            "a broker whose view has a damaged number far above the newest keeps it: docs/schemes.md"
-        )
     brokers = range(BROKERS) if seed == 2 else [1]
     assert problems_after(damaged(scheme, what, seed, brokers=brokers)) == []
 
@@ -188,7 +182,7 @@ def test_in_chaos_nobody_starts_again_who_is_right(monkeypatch, seed):
     assert report.holds and not wrong and report.messages["Compare"] > 10
 
 
-@pytest.mark.parametrize(("scheme", "seed"), [("hybrid", 3), ("hybrid", 5), ("hypercube", 1)])
+@pytest.mark.parametrize(("scheme", "seed"), [("hybrid", 3), ("hybrid", 5), ("hypercube", 5)])
 def test_chaos_that_damages_state_holds_from_the_stated_time_on_and_not_without_comparing(scheme, seed):
     case = draw_sim_case(seed, damage=True, scheme=scheme, brokers_max=8, seconds=8.0)
     assert any(isinstance(fault, Damage) for fault in case.plan.faults)

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter, deque
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -251,7 +252,20 @@ def test_what_a_dead_broker_wanted_is_forgotten_and_a_new_one_is_told_everything
     effects = router.install(view(2, (0, 0, 1), (2, 1, 1), (9, 3, 2)))
     assert len(router.others) == 0 and router.missing == {9}
     told = [effect.message for effect in effects if effect.to == 9 and isinstance(effect.message, ViewWants)]
-    assert told == [ViewWants(1, 2, 1, (to_filter("n > 7"),))]
+    assert told == [ViewWants(1, 2, 1, (to_filter("n > 7"),), lacks=True)]
+
+
+def test_who_was_lost_from_the_view_of_one_broker_only_tells_that_one_again():
+    """The other had not joined anew, so nobody else would tell: the one would lack its filters for ever."""
+    router = alone()
+    router.install(view(2, (0, 0, 1), (9, 2, 2)))
+    router.adopt(9, ViewWants(2, 1, 4, ()))
+    router.handle(Received("s", Register(1, to_filter("n > 7"))))
+    said = ViewWants(2, 1, 4, (to_filter("n > 4"),))
+    assert router.adopt(9, said) == [], "it was sent again, and is known"
+    (answer,) = router.adopt(9, replace(said, lacks=True))
+    assert answer == Send(9, ViewWants(1, 2, 1, (to_filter("n > 7"),))), "which asks for no answer"
+    assert router.adopt(9, replace(said, mine=1, lacks=True)) == [], "it is of an earlier incarnation"
 
 
 def test_a_change_that_overtakes_the_whole_is_taken_in_after_it_and_echoed_only_then():
