@@ -12,7 +12,8 @@ Rules
   last sequence that it is not owed. Wherever it goes, the subscription begins there.
 * A subscriber that begins in the past, or is rewound, has a *past*, up to a number of each publisher. It is read from
   the histories of brokers (`past`), before anything later is handed on, and acknowledged apart from the position, which
-  no broker needs to know. When the past of a publisher is acknowledged, the position is behind it.
+  no broker needs to know. When the past of a publisher is acknowledged, the position is behind it. A past of which only
+  the last event per key is wanted stays until all of it is acknowledged.
 * A subscription is in force from when a broker has first confirmed it, or has said that local publishers
   satisfy it. A subscription that is in force goes along to another broker. One that is not is requested there
   anew, by whoever waits for it (`request`). A subscription that was admitted says so, and is not judged again.
@@ -67,12 +68,17 @@ class Past(TypedDict):
     `numbers` are the subscriptions that it is of, and nothing is wanted that was published before `since`. `todo` has,
     by publisher, the number up to which it is acknowledged, and its last number; `awaits` the brokers that have not
     said yet what they had when the subscriptions were in force.
+
+    With `last_per`, an attribute, only the last event of each of its values is wanted. Which that is depends on all
+    publishers, so a later process reads everything behind `begins` again, and hands on what is not acknowledged.
     """
 
     numbers: list[int]
     since: float
     todo: dict[ClientId, tuple[int, int]]
     awaits: list[BrokerId]
+    last_per: NotRequired[str]
+    begins: NotRequired[dict[ClientId, int]]
 
 
 class SubscriberMachine:
@@ -304,6 +310,7 @@ class SubscriberMachine:
         begins: Mapping[ClientId, int],
         last: Mapping[ClientId, int],
         awaits: Iterable[BrokerId] = (),
+        last_per: str | None = None,
     ) -> list[ClientMessage]:
         """Begin subscriptions that are in force in the past; return the messages for the broker.
 
@@ -318,6 +325,8 @@ class SubscriberMachine:
             higher number arrives by itself.
         awaits
             The brokers that have not said so.
+        last_per
+            Only the last event of each value of this attribute is wanted; None for all events.
         """
         ends = dict(begins) | {name: max(to, begins.get(name, 0)) for name, to in last.items()}
         for number in numbers:
@@ -325,13 +334,18 @@ class SubscriberMachine:
                 ends[name] = max(known, ends.get(name, 0))
         todo = {name: (begins.get(name, 0), to) for name, to in ends.items()}
         self.past = Past(numbers=list(numbers), since=since, todo=todo, awaits=list(awaits))
+        if last_per is not None:
+            self.past |= {"last_per": last_per, "begins": {name: done for name, (done, _) in todo.items()}}
         self.marks |= {name: done for name, (done, _) in todo.items()}
         return self.acknowledge({name: to for name, (done, to) in todo.items() if done == to})
 
     def rewind(self, since: float, begins: Mapping[ClientId, int]) -> None:
-        """Go back to these numbers where they are lower than what is acknowledged; for the record of a subscriber."""
+        """Go back to these numbers where they are lower than what is acknowledged; for the record of a subscriber.
+
+        Every event behind them is wanted then, whatever was wanted of its past before.
+        """
         past = self.past or Past(numbers=[], since=since, todo={}, awaits=[])
-        todo = dict(past["todo"])
+        todo = {name: (done, to) for name, (done, to) in past["todo"].items() if done < to}
         for name, number in begins.items():
             known = [marks.get(name, 0) for marks in self._begins.values()]
             mark = self.position.get(name, 0)
@@ -350,14 +364,17 @@ class SubscriberMachine:
         """Note what a broker has, that was awaited: what it has accepted by now is past."""
         if self.past is None or broker not in self.past["awaits"]:
             return
-        todo = dict(self.past["todo"])
+        todo, begins = dict(self.past["todo"]), dict(self.past.get("begins", {}))
         for name, number in last.items():
             done, to = todo.get(name, (self.position.get(name, 0),) * 2)
             if number > to:
+                if name not in todo:
+                    begins[name] = done
                 todo[name] = done, number
                 self.marks.setdefault(name, done)
-        awaits = [each for each in self.past["awaits"] if each != broker]
-        self.past = Past(numbers=self.past["numbers"], since=self.past["since"], todo=todo, awaits=awaits)
+        self.past |= {"todo": todo, "awaits": [each for each in self.past["awaits"] if each != broker]}
+        if "begins" in self.past:
+            self.past |= {"begins": begins}
 
     def past_read(self, upto: Mapping[ClientId, int], batch: EventBatch | None = None) -> None:
         """Note up to where the past is read, and what was found and is handed on."""
@@ -375,8 +392,8 @@ class SubscriberMachine:
     @property
     def acknowledged(self) -> dict[ClientId, int]:
         """Per publisher, the last number that it has acknowledged, in the past or in the present."""
-        done = {} if self.past is None else {name: done for name, (done, _) in self.past["todo"].items()}
-        return self.position | done
+        todo = {} if self.past is None else self.past["todo"]
+        return self.position | {name: done for name, (done, to) in todo.items() if done < to}
 
     def past_filters(self) -> tuple[Filter, ...]:
         """Return the filters of the past, of those subscriptions that were not cancelled."""
@@ -395,14 +412,13 @@ class SubscriberMachine:
             done, to = todo[name]
             if mark >= self._past_given.get(name, 0) or done >= self._past_given.get(name, 0):
                 mark = max(mark, min(self.marks.get(name, 0), to))  # nothing that was found is behind it
+            todo[name] = min(max(mark, done), to), to
             if mark >= to:
-                del todo[name]
                 self._past_given.pop(name, None)
                 beyond[name] = mark
-            else:
-                todo[name] = max(mark, done), to
-        past = self.past
-        self.past = Past(numbers=past["numbers"], since=past["since"], todo=todo, awaits=past["awaits"])
+        left = {name: (done, to) for name, (done, to) in todo.items() if done < to}
+        # Which events are the last ones depends on all publishers: what is left of some has to be read with the others.
+        self.past |= {"todo": todo if left and "last_per" in self.past else left}
         return beyond
 
     def has_had(self) -> HasHad | HasConsumed:

@@ -119,6 +119,10 @@ class RequestTimeout(RayvousError, TimeoutError):
     """No reply to a request came in time. It may or may not have been carried out."""
 
 
+class TooManyKeys(InputError):
+    """A subscriber asked for the last event of each key, and there are more keys than are kept for it."""
+
+
 class SubscriptionTimeout(RayvousError):
     """A subscription was not installed up to the root within the caller's timeout."""
 

@@ -18,6 +18,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 
 ACKNOWLEDGE_SECONDS: Final = 0.7
 """How long a durable subscriber processes notifications before it acknowledges them."""
+HAND_ON_SECONDS: Final = 0.3
+"""How long it has to wait for the next event of those that are the last of their keys."""
 
 CLIENT: Final = "client"
 """The kind of all clients: one may both publish and subscribe."""
@@ -88,8 +91,8 @@ class ClientSession:
         Of a publisher: the brokers that may have accepted its last events.
     news
         What it was told about its subscriptions and advertisements, in order.
-    begins
-        Where in the past its subscriptions are to begin that are not all in force.
+    begins, last_per
+        Where in the past its subscriptions are to begin that are not all in force, and whose last events it wants.
     behind
         Of a subscriber whose past is being read: what has arrived meanwhile.
     """
@@ -104,6 +107,7 @@ class ClientSession:
         "home",
         "homes",
         "incarnation",
+        "last_per",
         "left",
         "link",
         "name",
@@ -124,6 +128,7 @@ class ClientSession:
         self.homes: list[Host] = [home]
         self.news: list[News] = []
         self.begins: Beginning | None = None
+        self.last_per: str | None = None
         self.behind: list[tuple[EventBatch, Rows]] | None = None
         self.connect(home)
 
@@ -173,6 +178,8 @@ class Sessions:
         The records of subscribers that begin in the past, each of what it was told; these have no other record.
     silent
         Of the same, what was told to be lost of their past, and the brokers that did not answer then.
+    past_ends
+        Of the same, when their past ended; infinity if a broker did not answer then.
     places
         Which broker each client is at.
     effects
@@ -195,6 +202,7 @@ class Sessions:
         self.account = Account(network.features if keep else NONE)
         self.apart: dict[ClientId, Account] = {}
         self.silent: dict[ClientId, list[tuple[Lost, set[BrokerId]]]] = {}
+        self.past_ends: dict[ClientId, float] = {}
         self.removed: set[BrokerId] = set()
         self.moves = self.notified = self.refused = 0
         self.flushed: list[tuple[float, ClientId, int]] = []
@@ -462,7 +470,9 @@ class Sessions:
         answers = self.histories()
         last = last_of(answers.values())
         awaits = self._with_histories() - answers.keys()
-        self.tell(session, machine.begin_past(machine.subscriptions, since, marks, last, sorted(awaits)))
+        self.past_ends[session.name] = math.inf if awaits else self._network.now
+        past = machine.subscriptions, since, marks, last, sorted(awaits), session.last_per
+        self.tell(session, machine.begin_past(*past))
         self.read_past(session)
 
     def _with_histories(self) -> set[BrokerId]:
@@ -483,7 +493,7 @@ class Sessions:
         machine = subscriber(session)
         if machine.past is not None:
             session.behind = []
-            reader = PastReader(machine, self._network.features.times, self._network.now)
+            reader = PastReader(machine, self._network.features.times, self._network.now, part_events=1)
             self._read_on(session, machine, reader)
 
     def _read_on(self, session: ClientSession, machine: SubscriberMachine, reader: PastReader) -> None:
@@ -495,6 +505,10 @@ class Sessions:
             behind, session.behind = session.behind or [], None
             for batch, rows in behind:
                 self._take(session, batch, rows, machine.admit(batch, rows))
+            return
+        if (last := reader.last_values(network.now)) is not None:
+            self._take_read(session, machine, last)
+            network.at(network.now + HAND_ON_SECONDS, self._read_on, session, machine, reader)
             return
         questions = reader.questions()
         if not questions:
@@ -511,10 +525,13 @@ class Sessions:
             page = host.machine.ask(question) if host.alive and not host.paused else None
             found = reader.took(broker, question, page)
             if found is not None:
-                rows = living(found, np.arange(len(found)), network.now)
-                self._take(session, found, rows, rows)
-                network.at(network.now + ACKNOWLEDGE_SECONDS, self._acknowledge_read, session, machine)
+                self._take_read(session, machine, found)
         network.at(network.now + seconds, self._read_on, session, machine, reader)
+
+    def _take_read(self, session: ClientSession, machine: SubscriberMachine, batch: EventBatch) -> None:
+        rows = living(batch, np.arange(len(batch)), self._network.now)
+        self._take(session, batch, rows, rows)
+        self._network.at(self._network.now + ACKNOWLEDGE_SECONDS, self._acknowledge_read, session, machine)
 
     def _flushed(self, session: ClientSession, effect: Flushed) -> None:
         self.flushed.append((self._network.now, session.name, effect.number))

@@ -194,8 +194,17 @@ class Simulation(SimulatedNetwork):
 
     # Durable subscribers that begin in the past.
 
-    def subscribe_at(self, client: ClientId, broker: BrokerId, selectors: Sequence[str], at: At) -> Beginning:
+    def subscribe_at(
+        self,
+        client: ClientId,
+        broker: BrokerId,
+        selectors: Sequence[str],
+        at: At,
+        last_per: str | None = None,
+    ) -> Beginning:
         """Subscribe a new durable client, which begins in the past; return where.
+
+        With `last_per` it wants of the past only the last event of each value of this attribute.
 
         It has a record of its own (`clients.apart`), as what it gets is older than it is.
 
@@ -209,7 +218,7 @@ class Simulation(SimulatedNetwork):
         beginning = self.beginning(at)
         self.clients.apart.setdefault(client, Account(self.features))
         session = self._subscriber(client, broker, durable=True)
-        session.begins, session.behind = beginning, []
+        session.begins, session.behind, session.last_per = beginning, [], last_per
         for selector in selectors:
             self.subscribe(client, broker, selector)
         return beginning

@@ -28,11 +28,11 @@ from typing import Any, NotRequired
 
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from ...clients.beginnings import At, Beginning, asked_for, beginning_of, last_of, require_history
+from ...clients.beginnings import OLDEST, At, Beginning, asked_for, beginning_of, last_of, require_history
 from ...clients.past import PastReader
 from ...clients.subscriber import SubscriberMachine, SubscriberRecord
 from ...protocol import checks
-from ...protocol.errors import BrokerUnavailable, InputError, RayvousError
+from ...protocol.errors import BrokerUnavailable, InputError, RayvousError, TooManyKeys
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed, Undeliverable
 from ...recovery.replay.history import EVER, HistoryAt, Page, ReadHistory, Span
@@ -136,20 +136,23 @@ class DurableSubscriber(Subscriber):
         local_first: bool,
         max_delay: float | None,
         at: At | None = None,
+        last_per: str | None = None,
     ) -> list[int]:
         given = filters, timeout_seconds, priority
-        if at is None:
+        if at is None and last_per is None:
             numbers = await super()._subscribe_all(*given, local_first=local_first, max_delay=max_delay)
             await self._write_down()
             return numbers
         if checks.flag("local_first", local_first):
             raise InputError("at: the past is that of all publishers: leave local_first out")
-        beginning = await self._beginning(at)
+        if last_per is not None:
+            checks.text("last_per", last_per)
+        beginning = await self._beginning(OLDEST if at is None else at)
         self._inbox.hold()
         try:
             numbers = await super()._subscribe_all(*given, local_first=local_first, max_delay=max_delay)
             try:
-                await self._begin_past(numbers, beginning)
+                await self._begin_past(numbers, beginning, last_per)
             except BaseException:
                 self._cancelled(self._place, numbers)  # nobody waits for it
                 self._machine.past = None
@@ -203,12 +206,12 @@ class DurableSubscriber(Subscriber):
         known = {broker: spans for answer in answers for broker, spans in answer.items() if broker in hosts}
         return known, set(hosts)
 
-    async def _begin_past(self, numbers: Iterable[int], beginning: Beginning) -> None:
+    async def _begin_past(self, numbers: Iterable[int], beginning: Beginning, last_per: str | None) -> None:
         """Let subscriptions that are in force begin in the past, and store that."""
         spans, brokers = await self._past_of_brokers()
         last, awaits = last_of(spans.values()), sorted(brokers - spans.keys())
         machine = self._machine
-        messages = machine.begin_past(numbers, beginning.since, beginning.marks, last, awaits)
+        messages = machine.begin_past(numbers, beginning.since, beginning.marks, last, awaits, last_per)
         await self._write_down()
         await self._store_position(None)
         for message in messages:
@@ -221,6 +224,9 @@ class DurableSubscriber(Subscriber):
         while self._goes_on and not reader.finished(time.monotonic()):
             try:
                 await self._read_on(reader)
+            except TooManyKeys as error:
+                self._inbox.fail(error)
+                return
             except (RayError, RayvousError, TimeoutError):
                 await asyncio.sleep(times.heartbeat_seconds)
             except Exception as error:
@@ -244,6 +250,11 @@ class DurableSubscriber(Subscriber):
         return not (self._closed or self._network_ended) and self._lost is None
 
     async def _read_on(self, reader: PastReader) -> None:
+        with self._noting:
+            batch = reader.last_values(time.monotonic())
+        if batch is not None:
+            await self._inbox.put_ahead(batch, time.time())
+            return
         questions = reader.questions()
         if not questions:
             answers, brokers = await self._ask_brokers(EVER)

@@ -17,7 +17,7 @@ import numpy as np
 from ...clients.link import ClientLinks
 from ...clients.subscriber import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
-from ...protocol.errors import BrokerUnavailable, NameTaken
+from ...protocol.errors import BrokerUnavailable, NameTaken, TooManyKeys
 from ...protocol.expiry import first_deadline, living
 from ...protocol.gathering import TTLS
 from ...protocol.messages.pubsub import Lost
@@ -315,6 +315,8 @@ class Inbox:
             If there is none and the broker's host is gone.
         NameTaken
             If there is none and another process has taken over the subscriber's name.
+        TooManyKeys
+            If there is none, and the last event of each key was wanted, of too many.
         """
         with self._changed:
             return self._take()
@@ -328,8 +330,8 @@ class Inbox:
         arrival = self._pop()
         if arrival is None:
             self._told = False
-            if isinstance(self._error, NameTaken):
-                raise NameTaken(str(self._error))
+            if isinstance(self._error, NameTaken | TooManyKeys):
+                raise type(self._error)(str(self._error))
             if self._error is not None and not self._closed:
                 gone = f"the subscriber's broker is gone ({type(self._error).__name__})"
                 raise BrokerUnavailable(

@@ -134,6 +134,7 @@ class Subscriber(Client):
         local_first: bool = False,
         max_delay: float | None = None,
         at: At | None = None,
+        last_per: str | None = None,
     ) -> int:
         """Subscribe, and return the subscription's number once it is installed up to the root.
 
@@ -160,6 +161,9 @@ class Subscriber(Client):
             history: a time (``"2026-11-25T10:00"``, of UTC if it has no zone; a `datetime`; seconds since 1970), a
             position (the last number of each publisher that is not wanted, such as `position`), or ``"oldest"`` for all
             that is retained. None begins now. See docs/replay.md.
+        last_per
+            An attribute, or ``"_publisher"``: of the past only the last event of each of its values is wanted. Without
+            `at`, of all that is retained. See docs/last-value.md.
 
         Raises
         ------
@@ -183,6 +187,7 @@ class Subscriber(Client):
             local_first=local_first,
             max_delay=max_delay,
             at=at,
+            last_per=last_per,
         )[0]
 
     def subscribe_all(
@@ -194,10 +199,17 @@ class Subscriber(Client):
         local_first: bool = False,
         max_delay: float | None = None,
         at: At | None = None,
+        last_per: str | None = None,
     ) -> list[int]:
         """Subscribe to several filters in one call: to all of them, or to none if it raises. See `subscribe`."""
         work = self._subscribe_all(
-            filters, timeout_seconds, priority, local_first=local_first, max_delay=max_delay, at=at
+            filters,
+            timeout_seconds,
+            priority,
+            local_first=local_first,
+            max_delay=max_delay,
+            at=at,
+            last_per=last_per,
         )
         return in_thread(work)
 
@@ -210,10 +222,12 @@ class Subscriber(Client):
         local_first: bool,
         max_delay: float | None,
         at: At | None = None,
+        last_per: str | None = None,
     ) -> list[int]:
         self._open()
-        if at is not None:
-            raise InputError("at: only a durable subscriber begins in the past: give durable=True")
+        for name, given in (("at", at), ("last_per", last_per)):
+            if given is not None:
+                raise InputError(f"{name}: only a durable subscriber begins in the past: give durable=True")
         limits = self._directory.limits
         if isinstance(filters, str | Mapping) or not isinstance(filters, Iterable):
             raise checks.wrong("filters", filters, "a list of filters")
@@ -316,10 +330,17 @@ class Subscriber(Client):
         local_first: bool = False,
         max_delay: float | None = None,
         at: At | None = None,
+        last_per: str | None = None,
     ) -> int:
         """Subscribe from a coroutine; see `subscribe`."""
         work = self._subscribe_all(
-            [filter], timeout_seconds, priority, local_first=local_first, max_delay=max_delay, at=at
+            [filter],
+            timeout_seconds,
+            priority,
+            local_first=local_first,
+            max_delay=max_delay,
+            at=at,
+            last_per=last_per,
         )
         return (await carried_out(work, self._process))[0]
 

@@ -21,19 +21,19 @@ import logging
 import math
 import os
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Literal, cast
 
 import numpy as np
 import ray
 
 from ...clients.group import Given, GroupMachine, Settled
+from ...clients.keys import keys_of
 from ...protocol.batch import EventBatch, concat
 from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, RayvousError
 from ...protocol.expiry import deadline
-from ...protocol.groups import PUBLISHER_KEY, GroupConfig, subscriber_of
+from ...protocol.groups import GroupConfig, subscriber_of
 from ...protocol.ids import EventId
-from ...protocol.values import Value
 from ...routing.filters.filter import Filter
 from ..clients.durable import DurableSubscriber
 from ..host.ending import end_with_raylet
@@ -369,17 +369,3 @@ class GroupActor:
         self._over = why
         self._tell()
         asyncio.get_running_loop().call_later(LINGER_SECONDS, end_for_good)
-
-
-def keys_of(batch: EventBatch, group_key: str | None) -> list[Hashable | None]:
-    """Return the key of each event: that of its publisher, of its value of an attribute, or None for no order."""
-    if group_key is None:
-        return [None] * len(batch)
-    if group_key == PUBLISHER_KEY:
-        return [batch.identity(row)[0] for row in range(len(batch))]
-    return [_key(event.get(group_key)) for event in batch.events()]
-
-
-def _key(value: Value | None) -> Hashable | None:
-    """Return a value as a key: a truth value is no number. An event without the attribute has no key."""
-    return None if value is None else (isinstance(value, bool), value)

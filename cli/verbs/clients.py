@@ -52,6 +52,15 @@ From = Annotated[
     ),
 ]
 
+LastPer = Annotated[
+    str | None,
+    typer.Option(
+        "--last-per",
+        metavar="ATTRIBUTE",
+        help="Begin with the last event of each value of an attribute, of all that is retained or is --from a time on.",
+    ),
+]
+
 
 def subscribe(
     network: NetworkName,
@@ -61,6 +70,7 @@ def subscribe(
     ] = None,
     durable: Durable = None,
     since: From = None,
+    last_per: LastPer = None,
     form: Annotated[
         str, typer.Option("--format", help="json (one line per event), table or cloudevents.")
     ] = "json",
@@ -83,6 +93,7 @@ def subscribe(
       rayvous subscribe flights "dep_delay IS NULL" --limit 10 --format table
       rayvous subscribe flights "origin = 'JFK'" --from 2026-11-25T10:00
       rayvous subscribe flights --durable alice --from oldest
+      rayvous subscribe flights "origin = 'JFK'" --last-per flight
     """
     from ...clients.beginnings import asked_for
     from ...routing.language.questions import to_filter
@@ -99,27 +110,38 @@ def subscribe(
         asked_for(since, time.time())
     interrupts = Interruptible()
     with joined(network, address) as net, interrupts.handled():
-        subscriber = _attached(net, durable, since)
+        subscriber = _attached(net, durable, since, last_per)
         try:
-            _subscribe(net, subscriber, selector, durable, since)
+            _subscribe(net, subscriber, selector, durable, since, last_per)
             printed = _print_all(subscriber, printer(chosen, net.name), interrupts, limit, timeout)
         finally:
             _part(subscriber, durable)
     console.err.print(f"events: {printed:,}", markup=False)
 
 
-def _attached(net: Network, durable: str | None, since: str | None) -> Subscriber:
+def _attached(net: Network, durable: str | None, since: str | None, last_per: str | None) -> Subscriber:
     """Attach; what begins in the past is durable for as long as the command runs."""
-    if durable is not None and since is not None and durable in [each.name for each in net.durable()]:
-        net.rewind(durable, since)
+    past = since is not None or last_per is not None
+    if durable is not None and past and durable in [each.name for each in net.durable()]:
+        if last_per is not None:
+            raise InputError(
+                f"--last-per {last_per}: durable subscriber {durable!r} has begun: take another name, or end it first "
+                f"(rayvous unsubscribe {net.name} {durable})"
+            )
+        net.rewind(durable, str(since))
     name = durable or f"shell-{uuid4().hex[:8]}"
-    lasts = durable is not None or since is not None
+    lasts = durable is not None or past
     subscriber: Subscriber = net.subscriber(name, durable=True) if lasts else net.subscriber(name)
     return subscriber
 
 
 def _subscribe(
-    net: Network, subscriber: Subscriber, selector: str | None, durable: str | None, since: str | None
+    net: Network,
+    subscriber: Subscriber,
+    selector: str | None,
+    durable: str | None,
+    since: str | None,
+    last_per: str | None,
 ) -> None:
     from ...routing.language.questions import doubts_to_tell, to_filter
 
@@ -127,7 +149,7 @@ def _subscribe(
     if not known:
         if selector is None:
             raise InputError(f"--durable {durable}: there is no such subscriber yet: give a selector")
-        subscriber.subscribe(selector, at=since)
+        subscriber.subscribe(selector, at=since, last_per=last_per)
     elif selector is not None and to_filter(selector) not in known.values():
         there = " and ".join(str(filter) for filter in known.values())
         raise InputError(

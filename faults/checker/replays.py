@@ -54,8 +54,29 @@ class ReplayRecord:
         )
 
 
-def _names(lost: Lost, event: EventId) -> bool:
+def names(lost: Lost, event: EventId) -> bool:
+    """Return whether an event is among those that are told to be lost."""
     return lost.publisher == event[0] and lost.first <= event[1] <= lost.last
+
+
+def got_wrongly(
+    marks: Mapping[ClientId, int],
+    got: Sequence[EventId],
+    events: Mapping[EventId, Published],
+    wanted: Callable[[Mapping[str, object]], bool],
+) -> list[str]:
+    """Return what a subscriber should not have got: what is older than its beginning, out of order, or not wanted."""
+    found: list[str] = []
+    last: dict[ClientId, int] = {}
+    for publisher, number in got:
+        if number <= marks.get(publisher, 0):
+            found.append(f"not older: got {publisher} {number}, and begins behind {marks[publisher]}")
+        if number <= last.get(publisher, 0):
+            found.append(f"in order: got {publisher} {number} behind {last[publisher]}")
+        last[publisher] = number
+        if not wanted(events[publisher, number].event):
+            found.append(f"wanted: got {publisher} {number}")
+    return found
 
 
 def replay_violations(
@@ -89,17 +110,7 @@ def replay_violations(
     expires
         What has a time to live: it need not come.
     """
-    found: list[str] = []
-    marks = record.marks
-    last: dict[ClientId, int] = {}
-    for publisher, number in got:
-        if number <= marks.get(publisher, 0):
-            found.append(f"not older: got {publisher} {number}, and begins behind {marks[publisher]}")
-        if number <= last.get(publisher, 0):
-            found.append(f"in order: got {publisher} {number} behind {last[publisher]}")
-        last[publisher] = number
-        if not wanted(events[publisher, number].event):
-            found.append(f"wanted: got {publisher} {number}")
+    found = got_wrongly(record.marks, got, events, wanted)
     had, told = set(got), list(losses)
     for event, published in events.items():
         publisher, number = event
@@ -108,10 +119,10 @@ def replay_violations(
             continue
         if not brokers or not wanted(published.event):
             continue
-        if any(_names(each, event) for each in told):
+        if any(names(each, event) for each in told):
             had_it = set(retained.get(event, ()))
             for each, brokers_then in silent:
-                if _names(each, event):
+                if names(each, event):
                     had_it -= set(brokers_then)
             if had_it and published.at_seconds < record.begun_at:
                 found.append(f"complete: was told that {publisher} {number} is lost, and a broker has it")

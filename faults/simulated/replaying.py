@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 
 from ...clients.beginnings import OLDEST, At
@@ -11,10 +12,11 @@ from ...recovery.replay.history import History, HistoryAt
 from ...routing.language.questions import compile_predicate, to_predicate
 from ...simulator.sessions import ACKNOWLEDGE_SECONDS, subscriber
 from ...simulator.simulation import Simulation
+from ..checker.last_values import LastRecord, last_value_violations
 from ..checker.replays import ReplayRecord, replay_violations
 from ..plans.cases import Case
 from ..plans.replay_cases import Beginning as Drawn
-from ..plans.replay_cases import Replayed, replays_of
+from ..plans.replay_cases import Replayed, last_values_of, replays_of
 
 
 class Replaying:
@@ -28,7 +30,7 @@ class Replaying:
 
     def __init__(self, network: Simulation, case: Case) -> None:
         self._network, self._case = network, case
-        self._drawn = replays_of(case)
+        self._drawn = (*replays_of(case), *last_values_of(case))
         self._records: dict[ClientId, ReplayRecord] = {}
         self._start = 0.0
 
@@ -49,8 +51,17 @@ class Replaying:
         if not staying:
             return
         broker = drawn.broker if drawn.broker in staying else staying[0]
-        beginning = network.subscribe_at(client, broker, drawn.selectors, self._at(drawn.begins))
-        self._records[client] = ReplayRecord(*beginning, network.now)
+        at, last_per = self._at(drawn.begins), drawn.last_per
+        beginning = network.subscribe_at(client, broker, drawn.selectors, at, last_per)
+        if last_per is None:
+            self._records[client] = ReplayRecord(*beginning, network.now)
+        else:
+            answering = [broker for broker in network.living() if not network.hosts[broker].paused]
+            there = [event for broker in answering for event in self._history(broker).identities()]
+            self._records[client] = LastRecord(*beginning, network.now, last_per, there)
+
+    def _history(self, broker: BrokerId) -> History:
+        return self._network.broker(broker).layer(History)
 
     def _rewind(self, client: ClientId, drawn: Drawn) -> None:
         if client in self._records and self._is_in_force(client):
@@ -105,29 +116,28 @@ class Replaying:
         living = network.living()
         retained: dict[EventId, list[BrokerId]] = {}
         for broker in living:
-            for event in network.broker(broker).layer(History).identities():
+            for event in self._history(broker).identities():
                 retained.setdefault(event, []).append(broker)
         for drawn in self._drawn:
             client, record = drawn.client, self._records.get(drawn.client)
             if record is None or not self._is_in_force(client):
                 continue
             wanted = _wants([drawn.selectors[number - 1] for number in self._admitted(client)])
-            account = network.clients.apart[client]
-            found += (
-                f"replay of {client}: {each}"
-                for each in replay_violations(
-                    record,
-                    network.notifications(client),
-                    account.losses.get(client, ()),
-                    network.account.publications(),
-                    network.account.accepted_at,
-                    wanted,
-                    living,
-                    retained,
-                    network.clients.silent.get(client, ()),
-                    network.account.expires,
-                )
+            expires, silent = network.account.expires, network.clients.silent.get(client, ())
+            given = (
+                network.notifications(client),
+                network.clients.apart[client].losses.get(client, ()),
+                network.account.publications(),
+                network.account.accepted_at,
+                wanted,
+                living,
             )
+            if isinstance(record, LastRecord):
+                record.present_from = network.clients.past_ends.get(client, math.inf)
+                problems = last_value_violations(record, *given, retained.keys(), expires)
+            else:
+                problems = replay_violations(record, *given, retained, silent, expires)
+            found += (f"replay of {client}: {each}" for each in problems)
         return found
 
 

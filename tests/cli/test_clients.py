@@ -20,7 +20,7 @@ class Subscriber:
     def __init__(self) -> None:
         self.subscriptions: dict[int, Any] = {}
 
-    def subscribe(self, selector: str, at: str | None = None) -> None:
+    def subscribe(self, selector: str, at: str | None = None, last_per: str | None = None) -> None:
         self.subscriptions[1] = selector
 
     def notifications(self, timeout: float | None) -> Iterator[Any]:
@@ -78,3 +78,15 @@ def test_subscribe_tells_what_is_doubtful_and_goes_on(
     assert (status, out) == (0, "")
     assert err == f"subscribed at broker 3\n{doubts}events: 0\n"
     assert made.subscriptions == {1: selector}
+
+
+def test_a_durable_subscriber_that_exists_does_not_begin_with_the_last_events(
+    rayvous: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def joined(name: str, address: str | None) -> Iterator[Any]:
+        yield SimpleNamespace(name=name, durable=lambda: [SimpleNamespace(name="alice")])
+
+    monkeypatch.setattr(clients, "joined", joined)
+    status, out, err = rayvous("subscribe", "flights", "--durable", "alice", "--last-per", "flight")
+    assert (status, out) == (2, "") and "'alice' has begun: take another name, or end it first" in err

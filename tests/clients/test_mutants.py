@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 
 import pytest
 from rayvous.clients import publisher as publishers
+from rayvous.clients.last_values import LastValues
 from rayvous.clients.link import ClientLink, ClientLinks
+from rayvous.clients.past import PastReader
 from rayvous.clients.publisher import PublisherMachine
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.messages.admission import Unadvertise
-from rayvous.protocol.messages.pubsub import Ack, Register
+from rayvous.protocol.messages.pubsub import Ack, Lost, Register
 
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-MACHINES = (PublisherMachine, SubscriberMachine, ClientLinks, ClientLink)
+MACHINES = (PublisherMachine, SubscriberMachine, ClientLinks, ClientLink, PastReader, LastValues)
 SEEDS = 3
 """How many of its seeds a test of the past runs with."""
 TOO_LONG = "test_marks_against_a_set_of_numbers"
@@ -130,6 +132,26 @@ def _confuses(real: Any, self: Any, about: str, number: int) -> None:
     real(self, "events", number)
 
 
+def _drops_what_is_acknowledged(self: Any, *given: Any) -> None:
+    if self.past is not None:
+        todo = {name: (done, to) for name, (done, to) in self.past["todo"].items() if done < to}
+        self.past = self.past | {"todo": todo}
+
+
+def _wants_every_event(self: Any, *given: Any) -> None:
+    if self.past is not None:
+        self.past = {name: value for name, value in self.past.items() if name not in ("last_per", "begins")}
+
+
+def _hands_on_all(real: Any, self: Any, behind: Any, part_events: int) -> Any:
+    return real(self, {}, part_events)
+
+
+def _tells_all(real: Any, self: Any, name: str, first: int, last: int) -> Any:
+    real(self, name, first, last)
+    return [Lost(name, first, last)]
+
+
 def _forgets(*fields: str) -> Callable[..., None]:
     def undo(self: Any, *given: Any) -> None:
         for field in fields:
@@ -171,6 +193,10 @@ PARTS = [
     after("priorities outlive the process", SubscriberMachine, "restore", _forgets("_priorities")),
     after("ages outlive the process", SubscriberMachine, "restore", _forgets("_begun")),
     after("a position is what was given", SubscriberMachine, "restore", _forgets("marks")),
+    after("a past of last events stays whole", SubscriberMachine, "_acknowledge_past", _drops_what_is_acknowledged),
+    after("which events are wanted outlives the process", SubscriberMachine, "restore", _wants_every_event),
+    around("what is acknowledged is not handed on again", LastValues, "chosen", _hands_on_all),
+    around("what is acknowledged is not told to be lost", PastReader, "_lost", _tells_all),
     around("a duplicate is not new", ClientLink, "take", _takes_all),
     around("each interface has its own numbers", ClientLinks, "acknowledged", _confuses),
 ]  # fmt: skip
@@ -182,12 +208,13 @@ def checks() -> Iterator[tuple[str, Callable[[], Any]]]:
         for name, found in runpy.run_path(str(HERE / file)).items():
             if name.startswith("test_") and name != TOO_LONG:
                 yield name, found
-    for name, found in runpy.run_path(str(HERE / "test_past.py")).items():
-        if name.startswith("test_"):
-            drawn = "seed" in found.__annotations__
-            yield from (
-                ((f"{name}[{n}]", partial(found, n)) for n in range(SEEDS)) if drawn else [(name, found)]
-            )
+    for file in ("test_past.py", "test_last_values.py"):
+        for name, found in runpy.run_path(str(HERE / file)).items():
+            if name.startswith("test_"):
+                drawn = "seed" in found.__annotations__
+                yield from (
+                    ((f"{name}[{n}]", partial(found, n)) for n in range(SEEDS)) if drawn else [(name, found)]
+                )
     both = runpy.run_path(str(HERE.parent / "actors" / "clients" / "test_both_hosts.py"))
     for name, (_, in_virtual_time) in both["SAME"].items():
         yield name, in_virtual_time

@@ -8,7 +8,7 @@ import pytest
 from rayvous.clients.beginnings import last_of
 from rayvous.clients.past import PastReader
 from rayvous.clients.subscriber import SubscriberMachine
-from rayvous.protocol.batch import EventBatch, batch_of
+from rayvous.protocol.batch import EventBatch, batch_of, concat
 from rayvous.protocol.effects import Ticked
 from rayvous.protocol.messages.pubsub import Consumed, Lost
 from rayvous.protocol.messages.recovery import Recovery
@@ -19,6 +19,10 @@ from rayvous.routing.language.questions import to_filter
 TIMES = Recovery.for_simulator(retention_seconds=60.0)
 BROKERS = 1, 2, 3
 STEPS_MAX = 2_000
+
+
+def key_of(number: int) -> int:
+    return number * 7 % 5
 
 
 class World:
@@ -47,19 +51,35 @@ class World:
         self.histories[self.home[name]].append(name, self.events(name, first, self.last[name]))
 
     def events(self, name: str, first: int, last: int) -> EventBatch:
-        rows = [{"odd": number % 2 == 1} for number in range(first, last + 1)]
-        return batch_of(rows, publisher=name, first_sequence=first, published_at=self.now)
+        numbers = range(first, last + 1)
+        each = [
+            batch_of(
+                [{"odd": number % 2 == 1, "key": key_of(number)}],
+                publisher=name,
+                first_sequence=number,
+                published_at=number,
+            )
+            for number in numbers
+        ]
+        return concat(each)
 
-    def begin(self, begins: dict[str, int], since: float = EVER) -> None:
+    def begin(self, begins: dict[str, int], since: float = EVER, last_per: str | None = None) -> None:
         known = {broker: self.histories[broker].spans() for broker in sorted(self.alive)}
         awaits = [broker for broker in BROKERS if broker not in known]
-        self.machine.begin_past([1], since, begins, last_of(known.values()), awaits)
+        self.machine.begin_past([1], since, begins, last_of(known.values()), awaits, last_per)
 
-    def read(self, faults: bool = False) -> None:
-        reader = PastReader(self.machine, TIMES, self.now)
+    def read(self, faults: bool = False, hand_on: int = 1_000) -> None:
+        """Read all, or until so many batches of last events are handed on."""
+        reader = PastReader(self.machine, TIMES, self.now, part_events=2)
         while not reader.finished(self.now):
             self.steps += 1
             assert self.steps < STEPS_MAX, "it reads for ever"
+            if (batch := reader.last_values(self.now)) is not None:
+                self.got += [batch.identity(row) for row in range(len(batch))]
+                hand_on -= 1
+                if not hand_on:
+                    return
+                continue
             questions = reader.questions()
             if not questions:
                 known = {broker: self.histories[broker].spans() for broker in sorted(self.alive)}
@@ -176,3 +196,132 @@ def test_what_an_awaited_broker_has_is_past_and_what_was_not_wanted_is_acknowled
     assert (world.numbers("p"), world.numbers("q"), world.lost) == ([1, 3], [], [Lost("q", 1, 1)])
     assert world.machine.acknowledge({"p": 3}) == [Consumed({"p": 4}, 0)]
     assert world.machine.acknowledge_past() == [Consumed({"q": 2}, 0)], "it wanted nothing of it"
+
+
+def last_of_each_key(begins: dict[str, int], ends: dict[str, int]) -> set[tuple[str, int]]:
+    """The reference: the last odd number of each key, by its time, which is the number; at the same time that of q."""
+    last: dict[int, tuple[int, str]] = {}
+    for name, end in ends.items():
+        for number in range(begins.get(name, 0) + 1, end + 1):
+            if number % 2:
+                last[key_of(number)] = max(last.get(key_of(number), (0, "")), (number, name))
+    return {(name, number) for number, name in last.values()}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_last_event_of_each_key_comes_once_whichever_processes_die_and_then_the_present(
+    seed: int,
+) -> None:
+    world = World(random.Random(f"last/{seed}"))
+    for _ in range(30):
+        world.publish()
+    begins = {name: world.rng.randint(0, last // 2) for name, last in world.last.items()}
+    world.begin(begins, last_per="key")
+    ends = dict(world.last)
+    acknowledged: dict[str, int] = {}
+    for _ in range(world.rng.randint(0, 4)):
+        world.read(hand_on=world.rng.randint(1, 3))
+        if len(world.got) and world.rng.random() < 0.8:
+            name, number = world.rng.choice(world.got)
+            world.machine.acknowledge({name: number})
+        acknowledged = world.machine.acknowledged
+        world.got = [(name, number) for name, number in world.got if number <= acknowledged.get(name, 0)]
+        again = SubscriberMachine(durable=True)
+        again.restore(world.machine.record())
+        world.machine = again
+    world.read()
+    expected = last_of_each_key(begins, ends)
+    assert set(world.got) == expected and len(world.got) == len(expected) and world.lost == []
+    for name, end in ends.items():
+        assert world.numbers(name) == sorted(world.numbers(name))
+        batch = world.events(name, 1, end + 3)
+        rows = world.machine.admit(batch, np.arange(len(batch)))
+        assert [batch.identity(row)[1] for row in rows] == [end + 1, end + 2, end + 3], "the present goes on"
+    world.machine.acknowledge()
+    assert world.machine.past is not None and not world.machine.past["todo"]
+    assert all(world.machine.position[name] >= end for name, end in ends.items())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_forgotten_or_taken_along_is_told_where_the_last_of_each_key_is_wanted(seed: int) -> None:
+    world = World(random.Random(f"last with faults/{seed}"))
+    for _ in range(30):
+        world.publish()
+    if seed % 3 == 0:
+        world.alive.discard(world.rng.choice(BROKERS))
+    ends = dict(world.last)
+    world.begin({}, last_per="key")
+    world.read(faults=True)
+    told = {(each.publisher, n) for each in world.lost for n in range(each.first, each.last + 1)}
+    kept = set(chain.from_iterable(world.histories[broker].identities() for broker in world.alive))
+    had = {(name, number) for name, number in world.got if number <= ends[name]}
+    assert len({key_of(number) for _, number in had}) >= len(had) - len(had - kept), "one of each key"
+    for name, number in last_of_each_key({}, ends):
+        assert (name, number) in had or (name, number) in told or (name, number) not in kept
+
+
+def test_a_past_of_last_events_stays_until_all_of_it_is_acknowledged_and_then_the_position_is_behind_it() -> (
+    None
+):
+    world = World(random.Random(3))
+    world.histories[1].append("p", world.events("p", 1, 6))
+    world.histories[2].append("q", world.events("q", 1, 3))
+    world.begin({}, last_per="key")
+    world.read()
+    assert sorted(world.got) == [("p", 5), ("q", 1), ("q", 3)], (
+        "5 of p has key 0; 1 and 3 are later of q, by its name"
+    )
+    assert world.machine.acknowledge({"p": 5}) == [Consumed({"p": 6}, 0)]
+    past = world.machine.past
+    assert past is not None and past["todo"] == {"p": (6, 6), "q": (0, 3)}
+    assert world.machine.acknowledge({"p": 8}) == [Consumed({"p": 8}, 0)], "of the present"
+    assert world.machine.acknowledged == {"p": 8, "q": 0}
+    again = SubscriberMachine(durable=True)
+    again.restore(world.machine.record())
+    assert again.marks == {"p": 8, "q": 0}
+    world.machine, world.got = again, []
+    world.read()
+    assert world.got == [("q", 1), ("q", 3)], "not the earlier ones of p"
+    assert again.acknowledge({"q": 3}) == [Consumed({"q": 3}, 0)] and not (again.past or {})["todo"]
+    machine = SubscriberMachine(durable=True)
+    machine.restore(world.machine.record())
+    machine.rewind(EVER, {"p": 2})
+    assert "last_per" not in (machine.past or {}) and (machine.past or {})["todo"] == {"p": (2, 8)}
+
+
+def test_nothing_is_handed_on_before_an_awaited_broker_has_answered() -> None:
+    world = World(random.Random(4))
+    world.histories[1].append("p", world.events("p", 1, 1))
+    world.histories[3].append("q", world.events("q", 1, 1))
+    world.alive.discard(3)
+    world.begin({}, last_per="key")
+    reader = PastReader(world.machine, TIMES, world.now)
+    known = {1: world.histories[1].spans(), 2: world.histories[2].spans()}
+    assert reader.known(known, BROKERS, 0.0) == []
+    (asked,) = reader.questions()
+    assert reader.took(1, asked[1], world.histories[1].page(asked[1])) is None
+    assert reader.last_values(1.0) is None and not reader.finished(1.0)
+    assert reader.last_values(TIMES.retention_seconds) is not None, "it does not come"
+    world.alive.add(3)
+    world.machine = SubscriberMachine(durable=True)
+    world.machine.subscribe(1, to_filter("odd = TRUE"), 0.0)
+    world.machine.confirmed(1, {})
+    world.machine.begin_past([1], EVER, {}, {"p": 1}, [3], "key")
+    world.read()
+    assert world.got == [("q", 1)], "it is the later one, and its broker was awaited"
+
+
+def test_what_is_forgotten_since_it_was_acknowledged_is_not_told_when_it_is_read_again() -> None:
+    world = World(random.Random(5))
+    world.histories[1].append("p", world.events("p", 1, 3))
+    world.histories[2].append("q", world.events("q", 1, 1))
+    world.begin({}, last_per="key")
+    world.read()
+    assert world.got == [("q", 1), ("p", 3)]
+    world.machine.acknowledge({"p": 3})
+    world.histories[1] = History(1e9, 1 << 40)
+    again = SubscriberMachine(durable=True)
+    again.restore(world.machine.record())
+    world.machine, world.got = again, []
+    world.read()
+    assert (world.got, world.lost) == ([("q", 1)], [])

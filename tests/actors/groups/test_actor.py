@@ -9,11 +9,8 @@ import pytest
 from fake_groups import Subscriber, begun
 from patience import PATIENCE_SECONDS
 from rayvous.actors.groups import actor as module
-from rayvous.actors.groups.actor import keys_of
 from rayvous.actors.network.network import Network
-from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable, InputError, NameTaken
-from rayvous.protocol.groups import PUBLISHER_KEY
 from rayvous.recovery.durability.codec import decode, encode
 from rayvous.routing.language.questions import to_filter
 
@@ -250,13 +247,6 @@ def test_one_subscription_and_the_end_are_told_to_all(monkeypatch: pytest.Monkey
         assert (await poll).over == "group:w was taken over"
 
     asyncio.run(run())
-
-
-def test_a_key_is_a_value_of_an_attribute_or_the_publisher() -> None:
-    batch = batch_of([{"k": 1}, {"k": True}, {"k": 1.0}, {"k": "1"}, {}], publisher="p")
-    one, true, real, text, none = keys_of(batch, "k")
-    assert one == real and one != true and text not in (one, true) and none is None
-    assert keys_of(batch, PUBLISHER_KEY) == ["p"] * 5 and keys_of(batch, None) == [None] * 5
 
 
 def test_no_other_client_has_the_name_of_a_group() -> None:
