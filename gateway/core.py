@@ -335,7 +335,8 @@ class Session:
             The settings of the consumer group that the durable name is, of which this stream is one worker; None if it
             is none.
         terms
-            What it asks of admission control. A durable name that has a subscription keeps what that was admitted with.
+            What it asks of admission control, and where it begins. A durable name that has a subscription keeps what
+            that was admitted with, and goes on where it was.
 
         Raises
         ------
@@ -388,6 +389,7 @@ class Session:
             if selector is None and durable is None:
                 raise InputError("a selector is missing: only a durable name that returns already has one")
             of.rights.check_terms(terms)
+            terms.require_durable(durable)
             allowed, doubts = await self._allowed(selector, narrow)
             if of.streams >= of.limits.streams_max:
                 raise LimitReached(

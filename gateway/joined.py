@@ -201,7 +201,13 @@ class _RayFeed:
         return list(self._subscriber.subscriptions.values())
 
     async def subscribe(self, wanted: Filter, terms: Terms) -> None:
-        await self._subscriber.subscribe_async(wanted, priority=terms.priority, max_delay=terms.max_delay)
+        await self._subscriber.subscribe_async(
+            wanted,
+            priority=terms.priority,
+            max_delay=terms.max_delay,
+            at=terms.at,
+            last_per=terms.last_per,
+        )
 
     def listen(self, more: Callable[[], None]) -> None:
         self._subscriber.listen(more)
@@ -259,7 +265,13 @@ class _GroupFeed:
     async def subscribe(self, wanted: Filter, terms: Terms) -> None:
         await _in(
             self._pool,
-            lambda: self._worker.subscribe(wanted, priority=terms.priority, max_delay=terms.max_delay),
+            lambda: self._worker.subscribe(
+                wanted,
+                priority=terms.priority,
+                max_delay=terms.max_delay,
+                at=terms.at,
+                last_per=terms.last_per,
+            ),
         )
 
     def listen(self, more: Callable[[], None]) -> None:

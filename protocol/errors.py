@@ -119,7 +119,7 @@ class RequestTimeout(RayvousError, TimeoutError):
     """No reply to a request came in time. It may or may not have been carried out."""
 
 
-class TooManyKeys(InputError):
+class TooManyKeys(ClientError):
     """A subscriber asked for the last event of each key, and there are more keys than are kept for it."""
 
 

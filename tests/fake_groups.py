@@ -56,7 +56,9 @@ class Subscriber:
             raise self.unexpected.pop()
         self.letters.append((publisher, sequence, event, reason))
 
-    def subscribe(self, wanted: Any, *, priority: int = 0, max_delay: float | None = None) -> int:
+    def subscribe(
+        self, wanted: Any, *, priority: int = 0, max_delay: float | None = None, at: Any = None
+    ) -> int:
         self.subscriptions[1] = wanted
         return 1
 

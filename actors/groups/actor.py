@@ -27,6 +27,7 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 import ray
 
+from ...clients.beginnings import At
 from ...clients.group import Given, GroupMachine, Settled
 from ...clients.keys import keys_of
 from ...protocol.batch import EventBatch, concat
@@ -104,13 +105,15 @@ class GroupActor:
         await asyncio.shield(self._beginning)
         return list(self._subscriber.subscriptions.values())
 
-    async def subscribe(self, wanted: Filter, priority: int = 0, max_delay: float | None = None) -> int:
+    async def subscribe(
+        self, wanted: Filter, priority: int = 0, max_delay: float | None = None, at: At | None = None
+    ) -> int:
         """Subscribe the group, and return the number of its one subscription; the same filter again does nothing.
 
         Raises
         ------
         InputError
-            If it has subscribed to something else.
+            If it has subscribed to something else, or cannot begin in the past.
         SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
             As `Subscriber.subscribe`.
         """
@@ -119,7 +122,7 @@ class GroupActor:
             known = self._subscriber.subscriptions
             if not known:
                 return await asyncio.to_thread(
-                    self._subscriber.subscribe, wanted, priority=priority, max_delay=max_delay
+                    self._subscriber.subscribe, wanted, priority=priority, max_delay=max_delay, at=at
                 )
             for number, each in known.items():
                 if each == wanted:

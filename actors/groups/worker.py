@@ -31,11 +31,12 @@ from pyarrow import RecordBatch
 from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
+from ...clients.beginnings import At, asked_for
 from ...clients.group import Settled
 from ...clients.group_worker import WorkerMachine
 from ...protocol import checks
 from ...protocol.batch import EventBatch, Rows, concat
-from ...protocol.errors import BrokerUnavailable, ClientError, GroupEnded, NotGiven
+from ...protocol.errors import BrokerUnavailable, ClientError, GroupEnded, InputError, NotGiven
 from ...protocol.expiry import deadline
 from ...protocol.groups import GroupConfig
 from ...protocol.ids import EventId
@@ -100,22 +101,37 @@ class GroupWorker:
         found: list[Filter] = self._ask(lambda: self._actor.ready.remote())
         return found
 
-    def subscribe(self, filter: Any, *, priority: int = 0, max_delay: float | None = None) -> int:
+    def subscribe(
+        self,
+        filter: Any,
+        *,
+        priority: int = 0,
+        max_delay: float | None = None,
+        at: At | None = None,
+        last_per: str | None = None,
+    ) -> int:
         """Subscribe the group, and return the number of its subscription. All its workers share this one.
 
-        `priority` and `max_delay` are those of `Subscriber.subscribe`; what the first worker says counts.
+        `priority`, `max_delay` and `at` are those of `Subscriber.subscribe`; what the first worker says counts.
 
         Raises
         ------
         SelectorError, FilterTooComplex
             If the filter is invalid, or its normal form is too large.
         InputError
-            If the group has subscribed to something else.
+            If the group has subscribed to something else, or cannot begin at `at`. With `last_per`: a group is given
+            every event.
         SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
             As `Subscriber.subscribe`.
         """
         wanted = to_filter(filter)
-        number: int = self._ask(lambda: self._actor.subscribe.remote(wanted, priority, max_delay))
+        if last_per is not None:
+            raise InputError(
+                "last_per: a group is given every event: leave it out, or take a durable subscriber that is no group"
+            )
+        if at is not None:
+            asked_for(at, time.time())
+        number: int = self._ask(lambda: self._actor.subscribe.remote(wanted, priority, max_delay, at))
         return number
 
     # Events.

@@ -243,7 +243,7 @@ class Paths:
                 narrow=_flag(query, "narrow"),
                 after=request.headers.get("last-event-id") or query.get("after"),
                 group=_group(query),
-                terms=Terms.of(query.get("priority"), query.get("max_delay")),
+                terms=Terms.of(*map(query.get, ("priority", "max_delay", "at", "last_per"))),
             )
         except BaseException:
             await session.close()

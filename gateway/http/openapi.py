@@ -158,6 +158,13 @@ def _subscribe() -> dict[str, object]:
                 {"type": "integer"},
             ),
             _query("max_delay", "How many seconds its events may wait on their way.", {"type": "number"}),
+            _query(
+                "at",
+                "Where a new durable name begins in the past: a time such as 2026-11-25T10:00 (of UTC), oldest, or a "
+                "JSON object with a number for each publisher.",
+                text,
+            ),
+            _query("last_per", "Begin with the last event of each value of this attribute.", text),
             _query("narrow", "Take what the right leaves of it.", {"type": "boolean"}),
             _query("after", "As Last-Event-ID.", text),
             _query("format", "How an event is written.", {"enum": list(FORMS)}),

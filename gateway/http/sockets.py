@@ -179,8 +179,11 @@ class Socket:
             group_key=str,
             priority=int,
             max_delay=(int, float),
+            at=(str, int, float, dict),
+            last_per=str,
         )
-        given["terms"] = Terms(given.pop("priority", 0), given.pop("max_delay", None))
+        begins = given.pop("at", None), given.pop("last_per", None)
+        given["terms"] = Terms(given.pop("priority", 0), given.pop("max_delay", None), *begins)
         key = given.pop("group_key", None)
         if given.pop("group", False):
             given["group"] = {} if key is None else {"group_key": key}

@@ -51,9 +51,9 @@ def key_of(frame: Frame) -> tuple[str | None, Frame]:
 
 
 def terms_of(frame: Frame) -> Terms:
-    """Return what a subscription asks of admission control."""
+    """Return what a subscription asks of admission control, and where it begins."""
     try:
-        return Terms.of(frame.headers.get("priority"), frame.headers.get("max-delay"))
+        return Terms.of(*map(frame.headers.get, ("priority", "max-delay", "at", "last-per")))
     except InputError as error:
         raise Refused(str(error)) from None
 
