@@ -531,7 +531,10 @@ class Sessions:
     def _take_read(self, session: ClientSession, machine: SubscriberMachine, batch: EventBatch) -> None:
         rows = living(batch, np.arange(len(batch)), self._network.now)
         self._take(session, batch, rows, rows)
-        self._network.at(self._network.now + ACKNOWLEDGE_SECONDS, self._acknowledge_read, session, machine)
+        if session.name not in self.groups:  # a group acknowledges what its workers have done
+            self._network.at(
+                self._network.now + ACKNOWLEDGE_SECONDS, self._acknowledge_read, session, machine
+            )
 
     def _flushed(self, session: ClientSession, effect: Flushed) -> None:
         self.flushed.append((self._network.now, session.name, effect.number))

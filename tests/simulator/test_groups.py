@@ -71,6 +71,31 @@ def test_workers_that_die_stand_still_and_refuse_do_all_of_it_once(key):
     assert letters_of(net) == {each.event for each in record.records if isinstance(each, GaveUp)}
 
 
+@pytest.mark.parametrize("key", [None, PUBLISHER_KEY])
+def test_a_group_that_begins_in_the_past_does_all_of_it_and_what_comes_later_once(key):
+    recovery = Recovery.for_simulator(history_seconds=86_400.0)
+    net = Simulation(ClusterTree(2, 2).positions(), "hybrid", recovery=recovery, seed=1, store=in_memory)
+    publish(net, 40)
+    net.advance(100.0)  # past retransmission
+    record = GroupRecord()
+    net.subscribe_at("workers", 2, ["n >= 0"], "oldest")
+    net.clients.share(net.sessions["workers"], key, Random(3), record)
+    net.advance(1.0)
+    assert made(record)[Gave] > 0
+    net.stop("workers")
+    publish(net, 10)
+    net.start("workers")
+    net.crash(2)
+    publish(net, 30)
+    net.restart(2)
+    net.clients.groups["workers"].calm = True
+    net.advance(60.0)
+    assert record.violations(4) == []
+    done = {each.event for each in record.records if isinstance(each, Acknowledged | GaveUp)}
+    assert done == {("p", number) for number in range(1, 81)}
+    assert not net.clients.apart["workers"].losses and not net.sessions["workers"].subscriber.past["todo"]
+
+
 class Refuses(Random):
     """The draws of workers that refuse everything, and do nothing else."""
 
