@@ -177,6 +177,26 @@ def test_what_is_refused_when_a_sink_begins_is_named_and_leaves_nothing(
     until(lambda: healing.status().sinks == ())
 
 
+def test_a_sink_from_a_shell(
+    healing: rv.Network, fresh: str, tmp_path: Path, rayvous: Callable[..., tuple[int, str, str]]
+) -> None:
+    to = "--to", str(tmp_path / "lake"), "--name", "shell"
+    status, _, err = rayvous(
+        "sink", healing.name, f"run = '{fresh}'", *to, "--format", "jsonl", "--partition", "none"
+    )
+    assert status == 0, err
+    bob = healing.publisher(f"{fresh}-bob")
+    bob.publish_batch([{"run": fresh, "x": n} for n in range(3)])
+    healing.settle()
+    assert "shell" in rayvous("status", healing.name)[1]
+    status, _, err = rayvous("sink", healing.name, "--name", "shell", "--end")
+    assert status == 0, err
+    lines = [line for path in (tmp_path / "lake").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert [json.loads(line)["event"]["x"] for line in lines] == [0, 1, 2]
+    assert healing.status().sinks == ()
+    bob.close()
+
+
 def test_a_sink_writes_what_it_has_when_its_network_ends(ray_started: None, tmp_path: Path) -> None:
     with rv.Network.launch(rv.ClusterTree(1, 1), name="ends", recovery=PATIENT) as net:
         sink: FileSink = net.sink(tmp_path / "lake", "x > 0", name="last")

@@ -1,12 +1,14 @@
-"""Durable names and groups that begin in the past: server-sent events, a WebSocket and STOMP, with generic clients.
+"""Groups, and durable names that begin in the past: server-sent events, a WebSocket and STOMP, with generic clients.
 
-Reference: docs/replay.md and docs/last-value.md.
+Reference: docs/replay.md, docs/last-value.md and docs/groups.md.
 """
 
 import json
 import queue
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 import httpx
@@ -140,13 +142,13 @@ class Heard(stomp.ConnectionListener):  # type: ignore[misc]
     """Puts what a client of STOMP hears into a queue."""
 
     def __init__(self) -> None:
-        self.frames: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        self.frames: queue.SimpleQueue[tuple[str, str, dict[str, str]]] = queue.SimpleQueue()
 
     def on_message(self, frame: stomp.utils.Frame) -> None:
-        self.frames.put(("message", frame.body))
+        self.frames.put(("message", frame.body, frame.headers))
 
     def on_error(self, frame: stomp.utils.Frame) -> None:
-        self.frames.put(("error", f"{frame.headers.get('message', '')} {frame.body}"))
+        self.frames.put(("error", f"{frame.headers.get('message', '')} {frame.body}", frame.headers))
 
 
 @contextmanager
@@ -157,7 +159,8 @@ def stomp_client(where: tuple[str, int]) -> Iterator[tuple[stomp.Connection12, H
     try:
         yield connection, heard
     finally:
-        connection.disconnect()
+        if connection.is_connected():
+            connection.disconnect()
 
 
 def test_stomp_begins_in_the_past(net: rv.Network, stomp_at: tuple[str, int]) -> None:
@@ -171,11 +174,11 @@ def test_stomp_begins_in_the_past(net: rv.Network, stomp_at: tuple[str, int]) ->
             asked = {"selector": "n >= 0", "durable-subscription-name": name, **headers}
             connection.subscribe("/events", id="1", headers=asked)
             got = [heard.frames.get(timeout=PATIENCE_SECONDS) for _ in expected]
-            assert [json.loads(body)["n"] for _, body in got] == expected
+            assert [json.loads(body)["n"] for _, body, _ in got] == expected
             connection.unsubscribe("1", headers={"durable-subscription-name": name})
     with stomp_client(stomp_at) as (connection, heard):
         connection.subscribe("/events", id="1", headers={"selector": "n >= 0", "at": "oldest"})
-        kind, said = heard.frames.get(timeout=PATIENCE_SECONDS)
+        kind, said, _ = heard.frames.get(timeout=PATIENCE_SECONDS)
         assert kind == "error" and "only a durable name begins in the past" in said
 
 
@@ -201,3 +204,82 @@ def test_a_group_begins_in_the_past_and_its_workers_share_it(net: rv.Network, ur
     with subscribed(url, selector="n >= 0", durable="g", group="true", at="oldest") as messages:
         assert sorted(numbers(messages, 7)) == [0, 1, 2, 3, 4, 5, 6]
     net.end_durable("group:alice/g")
+
+
+def test_two_connections_of_stomp_share_a_group_and_what_one_refuses_or_leaves_comes_again(
+    net: rv.Network, stomp_at: tuple[str, int]
+) -> None:
+    name = {"durable-subscription-name": "team", "group": "true"}
+    asked = {"selector": "team >= 0", "group-key": "team", **name}
+    with stomp_client(stomp_at) as (one, of_one), stomp_client(stomp_at) as (two, of_two):
+        for connection in (one, two):
+            connection.subscribe("/events", id="1", ack="client-individual", headers=asked)
+        until_subscribed(net, "group:alice/past.team")
+        net.publisher("of-team").publish_batch([{"team": n} for n in range(20)])
+        got: dict[int, int] = {}
+        refused = set[int]()
+        while len(got) < 20:
+            for connection, heard in ((one, of_one), (two, of_two)):
+                with suppress(queue.Empty):
+                    _, body, headers = heard.frames.get(timeout=0.05)
+                    number = json.loads(body)["team"]
+                    if number % 5 == 0 and number not in refused:
+                        refused.add(number)
+                        connection.nack(headers["ack"], seconds="0.1")
+                    else:
+                        got[number] = int(headers["deliveries"])
+                        connection.ack(headers["ack"])
+        assert got == {n: 2 if n % 5 == 0 else 1 for n in range(20)} and sorted(refused) == [0, 5, 10, 15]
+        net.publisher("of-team").publish({"team": 99})
+        stayer, of_stayer = None, of_one
+        while stayer is None:
+            for leaver, of_leaver, other, of_other in (
+                (one, of_one, two, of_two),
+                (two, of_two, one, of_one),
+            ):
+                with suppress(queue.Empty):
+                    of_leaver.frames.get(timeout=0.05)
+                    leaver.transport.disconnect_socket()  # without an acknowledgement
+                    stayer, of_stayer = other, of_other
+                    break
+        _, body, headers = of_stayer.frames.get(timeout=PATIENCE_SECONDS)
+        assert json.loads(body) == {"team": 99}
+        stayer.ack(headers["ack"])
+        stayer.unsubscribe("1", headers=name)
+
+
+def until_subscribed(net: rv.Network, name: str) -> None:
+    """Wait until a group is there with its subscription: STOMP says nothing of that by itself."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not [each for each in net.durable() if each.name == name]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_two_streams_of_server_sent_events_share_a_group(net: rv.Network, url: str) -> None:
+    asked = {"selector": "crew >= 0", "durable": "crew", "group": "true"}
+
+    def say(word: str, **body: object) -> int:
+        answer = httpx.post(
+            f"{url}/{word}", headers=BEARER, json={"durable": "crew", **body}, timeout=PATIENCE_SECONDS
+        )
+        return answer.status_code
+
+    with subscribed(url, **asked) as messages, ThreadPoolExecutor(1) as beside:
+        with subscribed(url, **asked) as others:
+            net.publisher("of-crew").publish_batch([{"crew": n} for n in range(10)])
+            next(others)  # it has some, and leaves with all of them
+        first = json.loads(next(messages)["data"])
+        assert say("refuse", id=first["id"], seconds=0.1) == 204
+        assert say("refuse", id=first["id"]) == 409, "it does not hold the event any more"
+        got: dict[int, int] = {}
+        while len(got) < 10:
+            said = json.loads(beside.submit(next, messages).result(PATIENCE_SECONDS)["data"])
+            assert say("acknowledge", id=said["id"], alone=True) == 204
+            got[said["event"]["crew"]] = said["deliveries"]
+        assert got.pop(first["event"]["crew"]) == 2 and set(got.values()) <= {1, 2}
+    answer = httpx.delete(
+        f"{url}/durables/crew", params={"group": "true"}, headers=BEARER, timeout=PATIENCE_SECONDS
+    )
+    assert answer.status_code == 204
+    assert not [each for each in net.durable() if each.name == "group:alice/crew"]
