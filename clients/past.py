@@ -95,23 +95,29 @@ class PastReader:
 
     def finished(self, now: float) -> bool:
         """Whether everything is read, from all brokers that are waited for, and handed on."""
-        return self._last is None and self._is_read(now)
+        return self._is_read(now) and not self._values()
 
     def last_values(self, now: float) -> EventBatch | None:
         """Return the next events of those that are the last of their keys, once everything is read; None for none."""
-        machine, past = self._machine, self._machine.past
-        if self._last is None or past is None or not self._is_read(now):
+        if not self._is_read(now) or not (values := self._values()):
             return None
+        batch = values.popleft()
+        self._machine.past_read(dict(map(batch.identity, range(len(batch)))), batch)
+        self._values()
+        return batch
+
+    def _values(self) -> deque[EventBatch]:
+        """Return the last events that are to be handed on; when there are none, the whole past was read."""
+        machine, past = self._machine, self._machine.past
+        if self._last is None or past is None:
+            return deque()
         if self._chosen is None:
             wanted = bool(machine.past_filters())
             self._chosen = deque(self._last.chosen(machine.acknowledged, self._part_events) if wanted else ())
         if not self._chosen:
             self._last = None
             machine.past_read({name: to for name, (_, to) in past["todo"].items()})
-            return None
-        batch = self._chosen.popleft()
-        machine.past_read(dict(map(batch.identity, range(len(batch)))), batch)
-        return batch
+        return self._chosen
 
     def _is_read(self, now: float) -> bool:
         if self._left():
