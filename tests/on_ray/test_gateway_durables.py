@@ -215,7 +215,8 @@ def test_two_connections_of_stomp_share_a_group_and_what_one_refuses_or_leaves_c
         for connection in (one, two):
             connection.subscribe("/events", id="1", ack="client-individual", headers=asked)
         until_subscribed(net, "group:alice/past.team")
-        net.publisher("of-team").publish_batch([{"team": n} for n in range(20)])
+        bob = net.publisher("of-team")
+        bob.publish_batch([{"team": n} for n in range(20)])
         got: dict[int, int] = {}
         refused = set[int]()
         while len(got) < 20:
@@ -230,7 +231,7 @@ def test_two_connections_of_stomp_share_a_group_and_what_one_refuses_or_leaves_c
                         got[number] = int(headers["deliveries"])
                         connection.ack(headers["ack"])
         assert got == {n: 2 if n % 5 == 0 else 1 for n in range(20)} and sorted(refused) == [0, 5, 10, 15]
-        net.publisher("of-team").publish({"team": 99})
+        bob.publish({"team": 99})
         stayer, of_stayer = None, of_one
         while stayer is None:
             for leaver, of_leaver, other, of_other in (
