@@ -31,7 +31,7 @@ from ..protocol.messages.admission import Adds, AdmissionConfig, Capacity, Estim
 from ..routing.filters.filter import Filter
 from ..routing.language.questions import to_filter
 from ..routing.schemes.registry import scheme
-from ..routing.topologies.cluster_trees import fixed
+from ..routing.topologies.cluster_trees import Topology, fixed
 from ..simulator.overload import Queues
 from ..simulator.simulation import Simulation
 
@@ -147,6 +147,23 @@ def flights(rows: Sequence[Event], alerts: Sequence[str]) -> Load:
     return Load("flights", [publisher(*each) for each in sorted(by_carrier.items())], alerts)
 
 
+class Drawn(NamedTuple):
+    """The network of a seed: its tree, the capacities, where publishers are, and a source of where subscribers come."""
+
+    tree: Topology
+    capacities: dict[BrokerId, Capacity]
+    publishers_at: list[BrokerId]
+    rng: random.Random
+
+
+def draw(seed: int, publishers: int) -> Drawn:
+    """Draw a network with this number of publishers; it is the same for every row."""
+    rng = random.Random(f"caution/network/{seed}")
+    tree = fixed({f"B{place}": f"B{rng.randrange(place)}" if place else None for place in range(BROKERS)})
+    capacities = {broker: Capacity(rng.uniform(*CPU), rng.uniform(*LINKS)) for broker in range(BROKERS)}
+    return Drawn(tree, capacities, [rng.randrange(BROKERS) for _ in range(publishers)], rng)
+
+
 @dataclass
 class _Measured:
     admitted: int = 0
@@ -157,11 +174,7 @@ class _Measured:
 
 class _Run:
     def __init__(self, case: Case, load: Load, seed: int) -> None:
-        rng = random.Random(f"caution/network/{seed}")
-        tree = fixed({f"B{place}": f"B{rng.randrange(place)}" if place else None for place in range(BROKERS)})
-        self.capacities = {
-            broker: Capacity(rng.uniform(*CPU), rng.uniform(*LINKS)) for broker in range(BROKERS)
-        }
+        tree, self.capacities, self._homes, self._rng = draw(seed, len(load.publishers))
         config = AdmissionConfig(
             case.refusing_share_max, case.estimator, capacities=self.capacities, books=case.books
         )
@@ -172,8 +185,7 @@ class _Run:
             queues=Queues(self.capacities.__getitem__, DEADLINE_SECONDS),
             keep_notifications=False,
         )
-        self._case, self._load, self._rng = case, load, rng
-        self._homes = [rng.randrange(BROKERS) for _ in load.publishers]
+        self._case, self._load = case, load
         self._owed = [0.0 for _ in load.publishers]
         self._streams = [each.begin() for each in load.publishers]
         self._windows: list[Counter[Where]] = []  # what was offered before each step

@@ -237,14 +237,18 @@ def bench_caution(
         typer.Option(callback=at_most(10_000), help="Number of subscribers; a refused one tries four times."),
     ] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the network and of the load.")] = 0,
+    on: Annotated[
+        Literal["sim", "ray"],
+        typer.Option(help="All rows in virtual time, or the measured guarantee on real brokers on Ray."),
+    ] = "sim",
     as_json: AsJson = False,
 ) -> None:
     """Show what the caution of the full guarantee costs: what is refused, and how much of the bottleneck is used.
 
-    In virtual time, with one thing changed in each row. The bottleneck is the broker or link with the highest load
-    without admission control.
+    In virtual time one thing is changed in each row. On Ray there are two rows: measured, and without control. The
+    bottleneck is the broker or link with the highest load without admission control.
     """
-    from ...benchmarks import caution
+    from ...benchmarks import caution, caution_on_ray
 
     if subscribers < 1:
         raise InputError("--subscribers: there must be at least 1")
@@ -256,7 +260,12 @@ def bench_caution(
             for row in flights(20_000).to_pylist()
         ]
         given = caution.flights(rows, flight_alerts(subscribers * caution.TRIES, seed))
-    _show_bench(caution.run(given, seed), as_json)
+    if on == "sim":
+        _show_bench(caution.run(given, seed), as_json)
+        return
+    with console.steps() as steps:
+        result = caution_on_ray.run(given, seed, steps.show)
+    _show_bench(result, as_json)
 
 
 @bench.command("report")

@@ -82,6 +82,7 @@ def _plan(what: str, ranges: Sequence[int], controls_to: int, runs: int) -> Repe
 
 PRESETS: Final = {
     what: {
+        "small": _plan(what, (100, 300), 300, 2),
         "quick": _plan(what, (100, 1_000), 1_000, 4),
         "paper": _plan(what, (100, 1_000, 10_000, 100_000), 10_000, 20),
     }

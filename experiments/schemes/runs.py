@@ -8,6 +8,7 @@ Method
   The preset `paper` goes to 10,000 brokers, but to 3,000 where every broker knows all subscriptions: 10,000
   brokers that each record 10,000 subscriptions would not fit into the memory of one machine.
   Schemes that heal are also subjected to deaths, on networks that are small enough.
+* `small` is a preview of either, without deaths, which take most of the time.
 * Events per second are the published events, over the CPU seconds to simulate the whole run, with its
   subscriptions, telemetry and judgement, after a small warm-up run; messages per second are all messages of
   the run. Both depend on the machine.
@@ -18,7 +19,7 @@ Source: none; the schemes are those of papers 1, 2 and 5, and those that they na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import process_time
 from typing import Any, Final
 
@@ -100,8 +101,14 @@ def _growing(clusters: Sequence[int], deaths_to: int, schemes: Sequence[str] = S
     )
 
 
-COMPARE: Final = {"quick": Repeated(COMPARED, 1), "paper": Repeated(COMPARED, 20)}
+WITHOUT_DEATHS: Final = tuple(replace(point, deaths=False) for point in COMPARED)
+COMPARE: Final = {
+    "small": Repeated(WITHOUT_DEATHS, 1),
+    "quick": Repeated(COMPARED, 1),
+    "paper": Repeated(COMPARED, 20),
+}
 SCALE: Final = {
+    "small": Repeated(_growing((10, 3), 0), 1),
     "quick": Repeated(_growing((33, 10, 3), 10), 1),
     "paper": Repeated(_growing((3_333,), 0, LOCAL) + _growing((1_000, 333, 100, 33, 10, 3), 100), 5),
 }

@@ -6,6 +6,7 @@ docs/decisions/0177-demand-is-sampled.md.
 
 import pytest
 import rayvous as rv
+from rayvous.benchmarks import caution, caution_on_ray
 
 CAPACITY = 60.0
 RATES = {number: 4 * (number + 1) for number in range(6)}
@@ -81,3 +82,21 @@ def test_what_is_measured_fits_where_peaks_refuse_everybody(ray_started):
         assert 20 <= max(came.values()) <= 50 and all(came[who] <= most for who, most in charged(net).items())
         assert not any(node["expired_events"] for node in nodes.values())
         assert [len(list(each.notifications(0))) for each in subscribers] == [12, 12]
+
+
+def test_the_benchmark_of_the_guarantee_runs_on_actors(ray_started, monkeypatch):
+    """`rayvous bench caution --on ray`, small: with control nothing has more than it can take, without it something.
+
+    Both rows have the same network, publishers and subscribers; docs/admission.md has the figures of the whole.
+    """
+    for module in (caution, caution_on_ray):
+        monkeypatch.setattr(module, "BROKERS", 6)
+    monkeypatch.setattr(caution, "PUBLISHERS", 12)
+    monkeypatch.setattr(caution_on_ray, "ACTORS", 1)
+    monkeypatch.setattr(caution_on_ray, "WARM_SECONDS", 26.0)  # 640 events of each publisher at a tenth of it
+    monkeypatch.setattr(caution_on_ray, "MEASURED_SECONDS", 1.0)
+    result = caution_on_ray.run(caution.ranges(60, 1), 1)
+    measured, none = result["results"]
+    assert measured["refused"] > 0.0 == none["refused"]
+    assert measured["busiest_used"] <= 1.0 < none["busiest_used"]
+    assert measured["dropped"] == 0 and measured["worst_5_seconds"] <= 1.0
