@@ -42,6 +42,6 @@ def figure(result: Mapping[str, Any]) -> Picture:
         axes.set_xscale("log")
         axes.set_xlabel("brokers")
         axes.set_ylim(bottom=0)
-        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.35))
+        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2)
         axes.spines[["top", "right"]].set_visible(False)
     return picture

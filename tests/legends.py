@@ -1,4 +1,4 @@
-"""What a legend covers in a picture, in the coordinates of its pixels."""
+"""What cannot be read in a picture, in the coordinates of its pixels: below a legend, or beyond its edge."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 
 def covered(figure: Any) -> list[str]:
-    """Return what legends of a figure lie on: curves, bars, texts."""
+    """Return what legends of a figure lie on, curves, bars and texts, and the texts that its edge cuts."""
     FigureCanvasAgg(figure).draw()
     legends = [*figure.legends, *(each for axes in figure.axes if (each := axes.get_legend()) is not None)]
+    width, height = figure.bbox.width, figure.bbox.height
     found = []
+    for text in [*_texts(figure), *(each for legend in legends for each in legend.get_texts())]:
+        box = text.get_window_extent()
+        whole = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+        if text.get_text().strip() and not whole:
+            found.append(f"cut {text.get_text()}")
     for legend in legends:
         box = legend.get_window_extent()
         for axes in figure.axes:
