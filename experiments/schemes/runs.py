@@ -108,7 +108,7 @@ COMPARE: Final = {
     "paper": Repeated(COMPARED, 20),
 }
 SCALE: Final = {
-    "small": Repeated(_growing((10, 3), 0), 1),
+    "small": Repeated(_growing((33, 10, 3), 0), 1),
     "quick": Repeated(_growing((33, 10, 3), 10), 1),
     "paper": Repeated(_growing((3_333,), 0, LOCAL) + _growing((1_000, 333, 100, 33, 10, 3), 100), 5),
 }
