@@ -50,8 +50,9 @@ The confirmation comes before, between or after what bob does and alice hears.
 """
 
 
-def test_with_a_crash_all_is_kept_up_to_a_depth():
-    found = search(CrashRecovery(Setting()), Bounds(depth=11))
+@pytest.mark.parametrize("routers", [2, 3])
+def test_with_a_crash_all_is_kept_up_to_a_depth(routers):
+    found = search(CrashRecovery(Setting(routers=routers)), Bounds(depth=11))
     assert found.violations == () and found.depth == 11 and found.states > 4_000
 
 

@@ -28,9 +28,10 @@ def test_no_two_are_designated_in_one_epoch_and_the_end_is_one_tree(setting):
     assert found.violations == () and found.complete and found.ended
 
 
-def test_with_a_crash_all_is_kept_up_to_a_depth():
-    found = search(Election(ElectionSetting()), Bounds(depth=20))
-    assert found.violations == () and found.depth == 20
+@pytest.mark.parametrize(("brokers", "clusters", "depth"), [(3, 1, 20), (4, 2, 16), (5, 1, 16)])
+def test_with_a_crash_all_is_kept_up_to_a_depth(brokers, clusters, depth):
+    found = search(Election(ElectionSetting(brokers=brokers, clusters=clusters)), Bounds(depth=depth))
+    assert found.violations == () and found.depth == depth
 
 
 def never_takes_over(self):
