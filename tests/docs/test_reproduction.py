@@ -94,6 +94,24 @@ def test_the_page_counts_what_its_tables_have(heading, counts, says):
     assert counted(text) == counts and says in " ".join(text.split())
 
 
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "## Figure 4 of paper 1, calibrated",
+        "## Figure 5 of paper 1, calibrated",
+        "## Paper 2",
+        "## Paper 3",
+        "## Reliability",
+        "## Paper 5",
+    ],
+)
+def test_each_paper_has_its_sentences_in_three_columns(heading):
+    heads = [rows[0][1:] for rows in tables(part(heading))]
+    assert [head[:2] for head in heads if head[2:] in (["cannot hold"], ["excluded by the fit"])] == [
+        ["fitted", "predicted"]
+    ]
+
+
 def test_the_numbers_of_figure_4_are_judged_as_the_page_says():
     said = judge_tct(measured(part("## Figure 4 of paper 1, calibrated"), "tct"))
     assert len(said) == 20 and [each.text for each in said if not (each.holds or each.impossible)] == []
