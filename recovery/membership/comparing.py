@@ -9,8 +9,9 @@ Rules
   and, under admission control, the advertisements that the sender passed on and the filters that it asked
   about.
 * A subscriber that is not durable reports what it was notified of. This must equal the broker's record for
-  the subscriber. For a durable subscriber, the report is compared by the holder of its position. A publisher
-  reports its last number: its broker cannot have accepted a higher one.
+  the subscriber, except of a publisher whose last event for it had a time to live: it need not have had that.
+  For a durable subscriber, the report is compared by the holder of its position. A publisher reports its last
+  number: its broker cannot have accepted a higher one.
 * Messages in flight make the two sides differ for a moment. A difference therefore counts only if it
   persists: the same two digests must meet :data:`STRIKES` times in a row, each time some time after the
   previous one.
@@ -92,6 +93,9 @@ class Streams(Protocol):
 
     def marks(self, client: ClientId) -> Mapping[str, int] | None:
         """Return, per publisher, the sequence up to which a subscriber has had all events; None if it is unknown."""
+
+    def expiring(self, client: ClientId) -> Mapping[str, int]:
+        """Return, per publisher, the number of the last event with a time to live that was for a subscriber."""
 
     def accepted(self, publisher: ClientId) -> int:
         """Return the last number that was accepted from a publisher, 0 if there is none."""
@@ -215,8 +219,14 @@ class Comparing(Restorable):
 
     def _on_has_had(self, event: Received[ClientId, HasHad]) -> list[Out]:
         client, message = event.source, event.message
-        marks = self._compared.streams.marks(client)
-        if marks is not None and self._stays(client, "marks", _above_zero(message.marks), _above_zero(marks)):
+        streams = self._compared.streams
+        marks = streams.marks(client)
+        if marks is None:
+            return []
+        # It need not have had an event that has expired on the way; whatever else it has had says nothing then.
+        expired = {name for name, mark in streams.expiring(client).items() if marks.get(name) == mark}
+        said, known = (_above_zero(each, expired) for each in (message.marks, marks))
+        if self._stays(client, "marks", said, known):
             raise self._damaged(f"does not know what subscriber {client!r} has had")
         return []
 
@@ -255,8 +265,8 @@ class Comparing(Restorable):
         assert all(found.strikes < STRIKES for (_, what), found in self._differ.items() if what != "stream")
 
 
-def _above_zero(marks: Mapping[str, int]) -> dict[str, int]:
-    return {publisher: mark for publisher, mark in marks.items() if mark > 0}
+def _above_zero(marks: Mapping[str, int], without: Collection[str]) -> dict[str, int]:
+    return {publisher: mark for publisher, mark in marks.items() if mark > 0 and publisher not in without}
 
 
 def digest(items: Iterable[object]) -> bytes:

@@ -12,6 +12,8 @@ Rules
   subscription's age is measured by the clock of this broker. Transport takes time, so an event seems younger
   than it is. It seems older by at most what the time of both brokers may lag. In doubt the event is
   delivered.
+* An event that is past its time is dropped between the broker and the subscriber. So a subscriber may have had less
+  than its mark says if an event that expires raised the mark to that number (`expiring`).
 * Positions are dropped when nobody retains an event that old, and beyond a limit the oldest is.
 
 Source: promises 1 and 3; docs/decisions/0011-recovery.md.
@@ -28,6 +30,8 @@ from typing import Final
 import numpy as np
 
 from ...protocol.batch import EventBatch, Mask, Rows
+from ...protocol.expiry import deadline
+from ...protocol.gathering import TTLS
 from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost
 from ...routing.filters.filter import Filter
@@ -87,6 +91,7 @@ class Deduplicator:
         self._wants: dict[ClientId, dict[int, _Want]] = {}
         # Of subscriptions made elsewhere: since when, and where they begin, until they are registered here.
         self._brought: dict[ClientId, dict[int, tuple[float, Marks | None]]] = {}
+        self._expiring: dict[ClientId, dict[str, int]] = {}  # the last event that expires of each publisher
         self._told: dict[ClientId, dict[str, int]] = {}  # up to which sequence losses were reported
 
     def begin(self, client: ClientId, now: float) -> None:
@@ -162,6 +167,10 @@ class Deduplicator:
         """Return, per publisher, the sequence up to which a subscriber has had all that it wants; None if unknown."""
         return self._marks.get(client)
 
+    def expiring(self, client: ClientId) -> Mapping[str, int]:
+        """Return, per publisher, the number of the last event with a time to live that was for a subscriber."""
+        return self._expiring.get(client, {})
+
     def since(self, client: ClientId) -> float:
         """Return since when a client is a subscriber."""
         return self._since.get(client, float("-inf"))
@@ -197,6 +206,7 @@ class Deduplicator:
         self._since.pop(client, None)
         self._wants.pop(client, None)
         self._brought.pop(client, None)
+        self._expiring.pop(client, None)
         self._told.pop(client, None)
 
     def admit(
@@ -217,7 +227,12 @@ class Deduplicator:
         if accepted is not None:
             latest = accepted + self._behind_seconds
             rows = rows[:0] if latest < self.since(client) else self._timely(client, batch, rows, latest)
-        return rising(batch, rows, marks)
+        new = rising(batch, rows, marks)
+        if TTLS in batch.columns and len(new):
+            last = dict(zip(batch.publisher[new].tolist(), new.tolist(), strict=True))
+            expire = [batch.identity(row) for row in last.values() if deadline(batch, row) is not None]
+            self._expiring.setdefault(client, {}).update(expire)
+        return new
 
     def _timely(self, client: ClientId, batch: EventBatch, rows: Rows, accepted: float) -> Rows:
         """Return the rows that match a subscription which had begun when the events were accepted."""

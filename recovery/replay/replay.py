@@ -223,6 +223,10 @@ class Replay(Restorable):
         """Return, per publisher, the sequence up to which a subscriber has had all events; None if it is unknown."""
         return self.deduplicator.marks(client)
 
+    def expiring(self, client: ClientId) -> Mapping[str, int]:
+        """Return, per publisher, the number of the last event with a time to live that was for a subscriber."""
+        return self.deduplicator.expiring(client)
+
     def kept_of(self, publisher: ClientId) -> list[tuple[float, EventBatch]]:
         """Return the retained batches of a publisher, each with how many seconds ago it was accepted."""
         return [

@@ -182,6 +182,18 @@ def test_in_chaos_nobody_starts_again_who_is_right(monkeypatch, seed):
     assert report.holds and not wrong and report.messages["Compare"] > 10
 
 
+@pytest.mark.parametrize("scheme", ["hybrid", "match-first"])
+def test_what_has_expired_on_its_way_is_no_damage(scheme):
+    """The broker counts it as had, and the subscriber never gets it: brokers started again one after another."""
+    net = network(scheme)
+    before = net.past_ttl
+    net.publish("p0", 0, [{"x": 9}], ttl=0.001)
+    net.advance(2.0 * FOUND_HEARTBEATS)
+    assert net.past_ttl > before, "it has expired"
+    assert not net.failures
+    assert problems_after(net) == []
+
+
 @pytest.mark.parametrize(("scheme", "seed"), [("hybrid", 3), ("hybrid", 5), ("hypercube", 5)])
 def test_chaos_that_damages_state_holds_from_the_stated_time_on_and_not_without_comparing(scheme, seed):
     case = draw_sim_case(seed, damage=True, scheme=scheme, brokers_max=8, seconds=8.0)

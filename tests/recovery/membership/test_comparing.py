@@ -19,6 +19,7 @@ class Known:
         self.places, self.numbers = {}, {}
         self.had, self.published, self.present = {}, {}, RoundNumber(1, 5)
         self.sound, self.waits_for = True, set()
+        self.expire = {}
 
     def held(self):
         return iter(self.mine)
@@ -40,6 +41,9 @@ class Known:
 
     def marks(self, client):
         return self.had.get(client)
+
+    def expiring(self, client):
+        return self.expire.get(client, {})
 
     def accepted(self, publisher):
         return self.published.get(publisher, 0)
@@ -187,6 +191,21 @@ def test_what_a_subscriber_has_had_is_what_it_says(machine, tables):
     tick(machine, 40.0)
     with pytest.raises(StateDamaged, match="does not know what subscriber 's' has had"):
         say({"p": 2})
+
+
+def test_a_subscriber_need_not_have_had_what_expires(machine, tables):
+    """The last event that was for it may have been dropped on the way; any other number is damage."""
+    tables.had, tables.expire = {"s": {"p": 9}}, {"s": {"p": 9}}
+    for turn in range(2 * STRIKES):
+        tick(machine, 2.0 * turn)
+        assert machine.takes[HasHad](Received("s", HasHad({"p": 2}))) == []
+    tables.had = {"s": {"p": 1009}}
+    for turn in range(STRIKES - 1):
+        tick(machine, 20.0 + 2.0 * turn)
+        assert machine.takes[HasHad](Received("s", HasHad({"p": 2}))) == []
+    tick(machine, 40.0)
+    with pytest.raises(StateDamaged):
+        machine.takes[HasHad](Received("s", HasHad({"p": 2})))
 
 
 def test_nobody_can_have_accepted_what_was_not_published(machine, tables):

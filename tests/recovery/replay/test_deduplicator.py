@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.protocol.batch import batch_of, concat
+from rayvous.protocol.expiry import with_deadlines
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.recovery.replay.deduplicator import Deduplicator
 from rayvous.routing.filters.filter import to_filter
@@ -35,6 +36,21 @@ def test_what_was_delivered_is_not_delivered_again():
 def test_an_event_that_is_twice_in_one_batch_is_delivered_once():
     twice = concat([batch("p", 1, 3), batch("p", 2, 3), batch("q", 1, 1)])
     assert admitted(Deduplicator(), "alice", twice) == [("p", 1), ("p", 2), ("p", 3), ("p", 4), ("q", 1)]
+
+
+def test_the_last_event_that_expires_is_known_by_publisher():
+    deduplicator = Deduplicator()
+    both = concat(
+        [with_deadlines(batch("p", 1, 3), {1: 5.0}, 0.0), with_deadlines(batch("q", 4, 2), {1: 5.0}, 0.0)]
+    )
+    admitted(deduplicator, "alice", both)
+    assert deduplicator.expiring("alice") == {"q": 5}, "the last of p does not"
+    admitted(deduplicator, "alice", with_deadlines(batch("p", 2, 3), {2: 5.0}, 0.0))
+    admitted(deduplicator, "alice", batch("q", 6, 1))
+    assert deduplicator.expiring("alice") == {"p": 4, "q": 5}
+    assert deduplicator.marks("alice") == {"p": 4, "q": 6}
+    deduplicator.forget("alice")
+    assert deduplicator.expiring("alice") == deduplicator.expiring("bob") == {}
 
 
 def test_publishers_are_counted_apart():
