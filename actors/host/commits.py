@@ -6,6 +6,8 @@ Rules (`protocol.effects`)
 * Commits run in a thread, so that the host's event loop does not wait for the disk. Everything that arrives
   during a commit goes into the next one (group commit). A slow disk therefore makes commits larger, not queues
   longer.
+* A commit begins when its step ends, and in the turn of the event loop in which it is stable its effects leave, as one
+  step (`departures`): a lone event waits for the two threads to hand over, and for no turn of the loop.
 * When a commit fails, or an effect that waited for one cannot be carried out, the broker halts: it carries out
   nothing more, and whoever waits for it gets the error. So nobody waits for a reply that never comes. In a
   network that heals, its process ends instead (`ending`).
@@ -17,11 +19,18 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
 
 from ...protocol.effects import Effect, Persist, Write
 from ...protocol.errors import StorageFailed
 from ...recovery.durability.stores import Store
 from ..logs import HOST, Log
+from .departures import Departures
+
+_THREADS: Final = ThreadPoolExecutor(max_workers=8, thread_name_prefix="rayvous-commits")
+"""Carry out the commits of all brokers of this process; a thread is started when it is needed."""
 
 
 class Commits:
@@ -37,6 +46,8 @@ class Commits:
         Called once, when the broker halts.
     log
         The log of the broker.
+    departures
+        The queues of its host that have something to send.
 
     Attributes
     ----------
@@ -52,8 +63,10 @@ class Commits:
         store: Store,
         failed: Callable[[StorageFailed], None] | None = None,
         log: Log = HOST,
+        departures: Departures | None = None,
     ) -> None:
         self._log = log
+        self._departures = departures or Departures(log)
         self.name = name
         self.error: StorageFailed | None = None
         self.made = 0
@@ -61,7 +74,8 @@ class Commits:
         self._failed = failed
         self._put = self._left = 0
         self._waiting: deque[Persist | Callable[[], None]] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._step: list[Persist | Callable[[], None]] = []  # what the commit under way covers
+        self._busy = False
         self._moved = asyncio.Event()
         self._since: float | None = None  # when the commit under way began
 
@@ -69,18 +83,19 @@ class Commits:
         """Take an effect: `leave` carries it out, at once or when everything before it is stable."""
         if self.error is not None:
             return
-        if not isinstance(effect, Persist) and self._task is None:
+        if not isinstance(effect, Persist) and not self._busy:
             leave()
             return
         self._waiting.append(effect if isinstance(effect, Persist) else leave)
         self._put += 1
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        if not self._busy:
+            self._busy = True
+            self._departures.afterwards(self._begin)
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits to be made stable."""
-        return self._task is None
+        return not self._busy
 
     @property
     def seconds(self) -> float:
@@ -111,42 +126,78 @@ class Commits:
         self._log.error("%s has stopped: %s", self.name, error)
         self.error = error
         self._waiting.clear()
+        self._step, self._busy = [], False
         self._moved.set()
         if self._failed is not None:
             self._failed(error)
 
-    async def _run(self) -> None:
-        while self._waiting:
-            step = list(self._waiting)
-            self._waiting.clear()
-            try:
-                await self._commit([each for each in step if isinstance(each, Persist)])
-                for waiting in step:
-                    if not isinstance(waiting, Persist):
-                        waiting()
-            except StorageFailed as error:
-                self.stand_still(error)
-                break
-            except Exception as error:  # nobody awaits this task: its error would be lost
-                self.stand_still(
-                    StorageFailed(f"an effect was not carried out ({type(error).__name__}: {error})")
-                )
-                break
-            self._left += len(step)
-            self._moved.set()
-        self._task = None
-
-    async def _commit(self, steps: list[Persist]) -> None:
-        writes: list[Write] = [write for step in steps for write in step.writes]
-        if not writes:
+    def _begin(self) -> None:
+        """Commit everything that waits, or go on if that changes nothing."""
+        if self.error is not None:
             return
-        self._since = time.monotonic()
+        self._step = list(self._waiting)
+        self._waiting.clear()
+        writes: list[Write] = [
+            write for each in self._step if isinstance(each, Persist) for write in each.writes
+        ]
+        if writes:
+            self._since = time.monotonic()
+            _THREADS.submit(self._commit, writes, asyncio.get_running_loop())
+        else:
+            self._go_on()
+
+    def _commit(self, writes: list[Write], loop: asyncio.AbstractEventLoop) -> None:
+        """Commit changes, in a thread, and tell the event loop."""
+        failed: StorageFailed | None = None
         try:
-            await asyncio.to_thread(self._store.commit, writes)
-        except StorageFailed:
-            raise
+            self._store.commit(writes)
+        except StorageFailed as error:
+            failed = error
         except Exception as error:  # an unexpected error means that the store is broken, too
-            raise StorageFailed(f"the store failed ({type(error).__name__}: {error})") from error
-        finally:
-            self._since = None
+            failed = StorageFailed(f"the store failed ({type(error).__name__}: {error})")
+        with suppress(RuntimeError):  # the loop has ended, and the host with it
+            loop.call_soon_threadsafe(self._committed, failed)
+
+    def _committed(self, failed: StorageFailed | None) -> None:
+        self._since = None
+        if self.error is not None:
+            return
+        if failed is not None:
+            self.stand_still(failed)
+            return
         self.made += 1
+        self._departures.hold()
+        try:
+            self._go_on()
+        finally:
+            self._departures.go()
+
+    def _go_on(self) -> None:
+        """Carry out what is stable now, and commit what has come meanwhile."""
+        try:
+            for waiting in self._step:
+                if not isinstance(waiting, Persist):
+                    waiting()
+            self._left += len(self._step)
+            while self._waiting and not isinstance(self._waiting[0], Persist):
+                self._carry_out_first()
+        except StorageFailed as error:
+            self.stand_still(error)
+            return
+        except Exception as error:  # nobody would see it
+            self.stand_still(
+                StorageFailed(f"an effect was not carried out ({type(error).__name__}: {error})")
+            )
+            return
+        self._step = []
+        self._moved.set()
+        if self._waiting:
+            self._departures.afterwards(self._begin)
+        else:
+            self._busy = False
+
+    def _carry_out_first(self) -> None:
+        first = self._waiting.popleft()
+        assert not isinstance(first, Persist)
+        first()
+        self._left += 1

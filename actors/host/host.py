@@ -297,7 +297,7 @@ class BrokerHost:
         log.info("broker %d starts", broker)
         if store is not None:
             failed = self._end if self.features.heals else hosted.answers.refuse_all
-            hosted.commits = Commits(f"broker {broker}", store, failed, log)
+            hosted.commits = Commits(f"broker {broker}", store, failed, log, self.departures)
 
     async def start_newcomer(self, position: Position, incarnation: int) -> None:
         """Make a broker that joins a running network: in incarnation 0 with a new cluster, else in an existing one."""

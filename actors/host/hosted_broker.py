@@ -85,6 +85,11 @@ class HostedBroker:
         """Its durable subscribers."""
         return self.broker.ask(_DURABLE)
 
+    @property
+    def settled(self) -> bool:
+        """Whether all effects of the broker so far have been carried out, and it goes on."""
+        return self.commits is None or (self.commits.idle and self.commits.error is None)
+
     async def stable(self) -> None:
         """Wait until all effects of the broker so far have been carried out."""
         if self.commits is not None:

@@ -169,7 +169,7 @@ class Incoming:
                 )
         finally:
             left = departures.go()
-        if left and hosted.commits is None and not pressure.filled:
+        if left and hosted.settled and not pressure.filled:
             return self._node or self.node()
         return self._settled(hosted, pressure)
 
@@ -237,7 +237,7 @@ class Incoming:
             raise
         finally:
             left = departures.go()
-        settled = left and not published and hosted.commits is None and not pressure.filled
+        settled = left and not published and hosted.settled and not pressure.filled
         if settled and alone:
             return None
         if settled and all(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_SECONDS
 from rayvous.actors.host.commits import Commits
+from rayvous.actors.host.departures import Departures
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.survey import look_at
 from rayvous.broker import Broker
@@ -62,6 +63,60 @@ def test_effects_leave_in_their_order_after_what_is_before_them_is_stable() -> N
         commits.put(OTHER, lambda: left.append(3))
         await commits.stable()
         assert left == [0, 1, 2, 3]
+
+    go(test)
+
+
+def test_the_changes_of_a_step_are_one_commit_that_begins_when_the_step_ends() -> None:
+    async def test() -> None:
+        store, departures = GatedStore(), Departures()
+        store.gate.set()
+        commits = Commits("broker 1", store, departures=departures)  # type: ignore[arg-type]
+        departures.hold()
+        commits.put(persist("a"), lambda: None)
+        commits.put(persist("b"), lambda: None)
+        assert commits.seconds == 0.0 and not commits.idle
+        departures.go()
+        await commits.stable()
+        assert store.committed == [["a", "b"]] and commits.idle
+
+    go(test)
+
+
+def test_what_is_stable_leaves_in_the_turn_in_which_that_is_known() -> None:
+    async def test() -> None:
+        store, departures, left = GatedStore(), Departures(), list[str]()
+        commits = Commits("broker 1", store, departures=departures)  # type: ignore[arg-type]
+
+        def send() -> None:
+            asyncio.get_running_loop().call_soon(left.append, "a turn later")
+            departures.add(lambda: left.append("sent") or True)
+
+        commits.put(persist("a"), lambda: None)
+        commits.put(OTHER, send)
+        store.gate.set()
+        while len(left) < 2:
+            await asyncio.sleep(0)
+        assert left == ["sent", "a turn later"]
+
+    go(test)
+
+
+def test_what_follows_a_commit_under_way_does_not_wait_for_the_next_one() -> None:
+    async def test() -> None:
+        store, left = GatedStore(), []
+        commits = Commits("broker 1", store)  # type: ignore[arg-type]
+        commits.put(persist("a"), lambda: None)
+        commits.put(OTHER, lambda: (left.append(1), store.gate.clear()))
+        commits.put(persist("b"), lambda: None)
+        commits.put(OTHER, lambda: left.append(2))
+        store.gate.set()
+        while not left:
+            await asyncio.sleep(0)
+        assert left == [1] and store.committed == [["a"]]
+        store.gate.set()
+        await commits.stable()
+        assert left == [1, 2] and store.committed == [["a"], ["b"]]
 
     go(test)
 

@@ -247,3 +247,24 @@ def test_all_events_come_in_order_however_long_commits_take(tmp_path: Path, seed
 @pytest.mark.parametrize("seed", range(8, 40))
 def test_all_events_come_in_order_with_more_seeds(tmp_path: Path, seed: int) -> None:
     check(tmp_path, seed)
+
+
+def test_a_call_that_changes_nothing_stable_is_answered_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        host = await host_in(tmp_path)
+        events = [Events(batch_of([{"x": 1}], publisher="p"))]
+        await host.receive(0, 7, events)
+        assert host.incoming.receive(0, 7, events) == host.incoming.node()
+        disk = Disk(host)
+        with disk.patch:
+            disk.open.clear()
+            waits = asyncio.create_task(published(host, 1))
+            while disk.commits.idle:
+                await asyncio.sleep(0)
+            answer = host.incoming.receive(0, 7, events)
+            assert not isinstance(answer, str), "it waits for what is before it"
+            disk.open.set()
+            assert await answer == host.incoming.node()
+            await waits
+
+    go(test())
