@@ -26,6 +26,7 @@ from typing import Final
 from ...protocol.effects import Effect, Persist, Write
 from ...protocol.errors import StorageFailed
 from ...recovery.durability.stores import Store
+from ..later import Later
 from ..logs import HOST, Log
 from .departures import Departures
 
@@ -76,6 +77,9 @@ class Commits:
         self._waiting: deque[Persist | Callable[[], None]] = deque()
         self._step: list[Persist | Callable[[], None]] = []  # what the commit under way covers
         self._busy = False
+        self._asking: deque[tuple[int, Later[None]]] = (
+            deque()
+        )  # answers for when as much has been carried out
         self._moved = asyncio.Event()
         self._since: float | None = None  # when the commit under way began
 
@@ -116,10 +120,24 @@ class Commits:
             await self._moved.wait()
         self.raise_error()
 
+    def stable_later(self) -> Later[None]:
+        """Do what `stable` does without a task: the answer is given when what was carried out has left."""
+        answer: Later[None] = Later()
+        if self.error is not None:
+            answer.fail(self._stopped())
+        elif self._left >= self._put:
+            answer.give(None)
+        else:
+            self._asking.append((self._put, answer))
+        return answer
+
     def raise_error(self) -> None:
         """Raise the error that halted the broker, if it has halted."""
         if self.error is not None:
-            raise StorageFailed(f"{self.name} has stopped: {self.error}")
+            raise self._stopped()
+
+    def _stopped(self) -> StorageFailed:
+        return StorageFailed(f"{self.name} has stopped: {self.error}")
 
     def stand_still(self, error: StorageFailed) -> None:
         """Halt the broker: carry out nothing more."""
@@ -127,6 +145,9 @@ class Commits:
         self.error = error
         self._waiting.clear()
         self._step, self._busy = [], False
+        asking, self._asking = self._asking, deque()
+        for _, answer in asking:
+            answer.fail(self._stopped())
         self._moved.set()
         if self._failed is not None:
             self._failed(error)
@@ -191,6 +212,8 @@ class Commits:
             return
         self._step = []
         self._moved.set()
+        while self._asking and self._asking[0][0] <= self._left:
+            self._departures.afterwards(self._asking.popleft()[1].give, None)
         if self._waiting:
             self._departures.afterwards(self._begin)
         else:

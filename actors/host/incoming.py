@@ -28,6 +28,7 @@ from ..later import Later
 from . import survey as host_survey
 from .admission import HostAdmission
 from .attachments import Attachments
+from .commits import Commits
 from .departures import Departures
 from .driver import Backpressure, Driver
 from .hosted_broker import HostedBroker
@@ -103,6 +104,7 @@ class Incoming:
         self._wake = wake
         self._service = service
         self._node = ""
+        self._waiting: set[asyncio.Task[None]] = set()  # for room, until a publisher is answered
 
     @property
     def _at_once(self) -> bool:
@@ -240,6 +242,8 @@ class Incoming:
         settled = left and not published and hosted.settled and not pressure.filled
         if settled and alone:
             return None
+        if alone and left and not published and hosted.commits is not None:
+            return self._published_later(hosted.commits, pressure)
         if settled and all(
             kind is Register and answer.done() for (_, kind, _), answer in zip(owed, answers, strict=True)
         ):
@@ -248,6 +252,31 @@ class Incoming:
             finally:
                 _forget(hosted, owed, published)
         return self._answered(hosted, (owed, published, answers), taken, pressure)
+
+    def _published_later(self, commits: Commits, pressure: Backpressure) -> Later[None]:
+        """Give the answer to a publisher when its events are stable and on their way, and have found room."""
+        answer: Later[None] = Later()
+
+        def found(room: asyncio.Task[None]) -> None:
+            self._waiting.discard(room)
+            error = None if room.cancelled() else room.exception()
+            if isinstance(error, Exception):
+                answer.fail(error)
+            else:
+                answer.give(None)
+
+        def stable(given: Later[None]) -> None:
+            if given.error is not None:
+                answer.fail(given.error)
+            elif pressure.filled:
+                room = asyncio.get_running_loop().create_task(self._driver.room(pressure))
+                self._waiting.add(room)
+                room.add_done_callback(found)
+            else:
+                answer.give(None)
+
+        commits.stable_later().then(stable)
+        return answer
 
     async def _take_numbered(
         self,

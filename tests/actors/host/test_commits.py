@@ -102,6 +102,41 @@ def test_what_is_stable_leaves_in_the_turn_in_which_that_is_known() -> None:
     go(test)
 
 
+def test_an_answer_is_given_when_all_before_it_is_stable_and_has_left() -> None:
+    async def test() -> None:
+        store, departures, left = GatedStore(), Departures(), list[str]()
+        commits = Commits("broker 1", store, departures=departures)  # type: ignore[arg-type]
+        assert commits.stable_later().done
+        commits.put(persist("a"), lambda: None)
+        commits.put(OTHER, lambda: departures.add(lambda: left.append("sent") or True))
+        commits.stable_later().then(lambda _: left.append("answered"))
+        commits.put(persist("b"), lambda: None)
+        last = commits.stable_later()
+        assert not left
+        store.gate.set()
+        await last
+        assert left == ["sent", "answered"] and store.committed == [["a"], ["b"]]
+
+    go(test)
+
+
+def test_who_waits_for_such_an_answer_is_told_of_a_failure() -> None:
+    async def test() -> None:
+        store = GatedStore()
+        commits = Commits("broker 1", store)
+        store.fails = True
+        commits.put(persist("a"), lambda: None)
+        answer = commits.stable_later()
+        store.gate.set()
+        for each in (answer, commits.stable_later()):
+            with pytest.raises(StorageFailed, match="broker 1 has stopped: the disk is full"):
+                await each
+        with pytest.raises(StorageFailed, match="broker 1 has stopped"):
+            await commits.stable_later()
+
+    go(test)
+
+
 def test_what_follows_a_commit_under_way_does_not_wait_for_the_next_one() -> None:
     async def test() -> None:
         store, left = GatedStore(), []

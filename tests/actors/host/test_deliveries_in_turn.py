@@ -17,6 +17,7 @@ from patience import PATIENCE_SECONDS
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Away, Request
 from rayvous.actors.host.sessions import DeliveryBatch
+from rayvous.actors.later import Later
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
@@ -266,5 +267,24 @@ def test_a_call_that_changes_nothing_stable_is_answered_at_once(tmp_path: Path) 
             disk.open.set()
             assert await answer == host.incoming.node()
             await waits
+
+    go(test())
+
+
+def test_a_publisher_is_answered_without_a_task_and_when_its_events_have_found_room(tmp_path: Path) -> None:
+    async def test() -> None:
+        host = await host_in(tmp_path, replace(LIMITS, delivery_events_max=1))
+        await host.request(0, "s", [Register(1, ANY)], "slow")
+        await published(host, 1)
+        for number in (2, 3):
+            events = Events(batch_of([{"x": 1}], publisher="p", first_sequence=number))
+            answer = host.incoming.request(0, "p", [events])
+            assert isinstance(answer, Later)
+            await host.hosted_brokers[0].stable()
+            await asyncio.sleep(0)
+            assert not answer.done, "two wait for the process, which has not polled"
+            (first, *_) = await host.poll("slow", 0, 0.0)
+            await host.poll("slow", first.number, 0.0)
+            await answer
 
     go(test())
