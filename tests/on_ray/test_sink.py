@@ -188,12 +188,13 @@ def test_a_sink_from_a_shell(
     bob = healing.publisher(f"{fresh}-bob")
     bob.publish_batch([{"run": fresh, "x": n} for n in range(3)])
     healing.settle()
+    until(lambda: healing.status().sinks[0].waiting == 3)
     assert "shell" in rayvous("status", healing.name)[1]
     status, _, err = rayvous("sink", healing.name, "--name", "shell", "--end")
     assert status == 0, err
     lines = [line for path in (tmp_path / "lake").glob("*.jsonl") for line in path.read_text().splitlines()]
     assert [json.loads(line)["event"]["x"] for line in lines] == [0, 1, 2]
-    assert healing.status().sinks == ()
+    until(lambda: healing.status().sinks == ())
     bob.close()
 
 
