@@ -1,4 +1,4 @@
-"""What clients outside Ray may ask of admission control: a priority, and a promise of a delay (decision 0183)."""
+"""What clients outside Ray may ask of admission control (decision 0183), and where in the past they begin."""
 
 import pytest
 from rayvous.gateway.terms import NO_TERMS, Terms
@@ -69,3 +69,40 @@ def test_a_right_that_is_none_is_an_error():
     for wrong in ({"priority_max": 0.5}, {"priority_max": True}, {"max_delay": 0.5}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             Principal(**wrong).validate()
+
+
+@pytest.mark.parametrize(
+    ("given", "at"),
+    [
+        ("oldest", "oldest"),
+        ("2026-11-25T10:00", "2026-11-25T10:00"),
+        ('{"faa": 41}', {"faa": 41}),
+        ("{}", {}),
+    ],
+)
+def test_a_beginning_is_a_time_or_a_position(given, at):
+    assert Terms.of(None, None, given, "flight") == Terms(at=at, last_per="flight")
+
+
+@pytest.mark.parametrize(
+    "at", ["", "soon", "41", '{"faa": -1}', '{"faa": "x"}', '{"faa"', "{" * 9_999, "[1]"]
+)
+def test_a_beginning_that_is_none_is_an_error(at):
+    with pytest.raises(InputError, match="at"):
+        Terms.of(None, None, at)
+
+
+@pytest.mark.parametrize("past", [{"at": "oldest"}, {"last_per": "flight"}])
+def test_only_a_durable_name_begins_in_the_past_and_says_so_again(gateway, run, past):
+    terms = Terms(**past)
+
+    async def story():
+        gate = gateway(access=ACCESS)
+        async with await gate.open("t") as session:
+            with pytest.raises(InputError, match=f"{next(iter(past))}: only a durable name"):
+                await session.subscribe("x = 1", terms=terms)
+            for _ in range(2):  # it connects again with the same words
+                await session.subscribe("x = 1", durable="mail", terms=terms)
+        return gate.upstream.terms
+
+    assert run(story()) == [terms]

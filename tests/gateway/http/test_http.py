@@ -868,14 +868,20 @@ def test_what_a_subscription_asks_of_admission_control_comes_to_the_network(web,
         query = {"selector": "TRUE", "priority": "5", "max_delay": "0.5"}
         async with http.open("GET", "/subscribe", token="t", query=query) as answer:
             await answer.messages(1)
+        past = {"selector": "TRUE", "durable": "mail", "at": "oldest", "last_per": "k"}
+        async with http.open("GET", "/subscribe", token="t", query=past) as answer:
+            await answer.messages(1)
         async with http.socket("t") as wire:
             await wire.ask(type="subscribe", selector="TRUE", priority=-2, max_delay=1)
+            await wire.told()
+            await wire.ask(type="subscribe", selector="TRUE", durable="box", at={"faa": 1}, last_per="k")
             await wire.told()
             await wire.ask(type="subscribe", selector="TRUE", priority=True)
             return http.gateway.upstream.terms, (await wire.told())["error"]["detail"]
 
     terms, words = run(story())
-    assert terms == [Terms(5, 0.5), Terms(-2, 1)]
+    past = Terms(at="oldest", last_per="k"), Terms(at={"faa": 1}, last_per="k")
+    assert terms == [Terms(5, 0.5), past[0], Terms(-2, 1), past[1]]
     assert "priority is True" in words
 
 

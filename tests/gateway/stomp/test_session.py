@@ -271,6 +271,8 @@ def test_priority_and_max_delay_of_a_subscription_are_headers(talk, error):
     headers = {"id": "0", "destination": "/topic/a"}
     (request,) = talk("SUBSCRIBE", **headers, priority="5", max_delay="0.5")
     assert request.terms == Terms(5, 0.5)
+    (request,) = talk("SUBSCRIBE", **headers | {"id": "past"}, at='{"faa": 1}', last_per="k")
+    assert request.terms == Terms(at={"faa": 1}, last_per="k")
     headers["id"] = "1"
     assert "priority is 'high'" in error(talk("SUBSCRIBE", **headers, priority="high"))
 
