@@ -34,6 +34,7 @@ from ..recovery.membership.tree import HealingBroker
 from ..recovery.membership.views import HealingViews
 from ..recovery.replay.replay import Replay
 from ..routing.language.questions import to_filter
+from ..routing.schemes.flooding_graph import GraphFlooding
 from ..routing.schemes.lbdd import Lbdd
 from ..routing.schemes.viewed import ViewedRouter
 
@@ -116,6 +117,8 @@ def _numbers(broker: Broker, rng: Random) -> int:
         if isinstance(router, Lbdd):
             numbers += [(router._numbers._last, other) for other in router._numbers._last]
             numbers += [(order, "_next") for order in router._incoming.values()]
+        if isinstance(router, GraphFlooding):
+            numbers += [(router, "_sent"), *((router._had, origin) for origin in router._had)]
     chosen = rng.sample(numbers, rng.randint(1, len(numbers)))
     for owner, name in chosen:
         if isinstance(owner, dict):

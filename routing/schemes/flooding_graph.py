@@ -26,7 +26,7 @@ Source: paper 2, sections 2.3 and 3, where it is what a hypercube avoids; docs/d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...protocol.configs import Placed, Position, Ways
@@ -97,6 +97,19 @@ class GraphFlooding(ViewedRouter):
     def beside(position: Position) -> Collection[BrokerId]:
         """Return the neighbours of a broker in its view."""
         return position.children if position.view is None else graph_of(position.view).beside(position.broker)
+
+    # For comparison with other brokers.
+
+    def streams(self) -> Mapping[BrokerId, Hashable]:
+        """Return, per other broker, the view and the last numbers of the lower and of the higher broker."""
+        if self.view is None:
+            return {}
+        last = {**self._had, self.me: self._sent}
+        return {
+            other: (self.view.version, *(last.get(each, 0) for each in sorted((self.me, other))))
+            for other in self.view.born
+            if other != self.me
+        }
 
     # Views.
 

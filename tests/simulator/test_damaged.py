@@ -35,6 +35,7 @@ QUICK = (
     ("hybrid", "tables"),
     ("lbdd", "tables"),
     ("lbdd", "numbers"),
+    ("flooding+graph", "numbers"),
     ("hypercube", "membership"),
     ("hybrid", "deduplicator"),
 )
@@ -121,7 +122,13 @@ def test_so_it_does_under_every_scheme(scheme, what, seed):
 
 @pytest.mark.parametrize(
     ("scheme", "what"),
-    [("hybrid", "tables"), ("lbdd", "numbers"), ("hybrid", "membership"), ("hybrid", "deduplicator")],
+    [
+        ("hybrid", "tables"),
+        ("lbdd", "numbers"),
+        ("flooding+graph", "numbers"),
+        ("hybrid", "membership"),
+        ("hybrid", "deduplicator"),
+    ],
 )
 def test_without_comparing_the_damage_stays(scheme, what):
     net = damaged(scheme, what, seed=1, compare_heartbeats=None)

@@ -112,6 +112,20 @@ def test_the_second_copy_is_dropped_and_so_is_what_the_own_broker_gets_back():
     assert router.handle(Received(other, Events(batch(), number=9))) == [] and router.strays == 1
 
 
+def test_two_brokers_agree_on_the_numbers_between_them():
+    """A broker that began its view anew, by damage, would number what others drop as further copies (paper 4, def. 8)."""
+    places = GraphFlooding.positions(ClusterTree(2, 1).positions())
+    one, other = map(GraphFlooding, places)
+    [sent, *_] = one.handle(Received("p", Events(batch())))
+    assert one.streams()[1] != other.streams()[0], "it is on its way"
+    other.handle(Received(0, sent.message))
+    [answer, *_] = other.handle(Received("q", Events(batch())))
+    one.handle(Received(1, answer.message))
+    assert one.streams() == {1: (1, 1, 1)} and other.streams() == {0: (1, 1, 1)}
+    one.enter(one.view)
+    assert one.streams()[1] != other.streams()[0]
+
+
 def batch():
     return batch_of([{"x": 1}], publisher="p")
 
