@@ -38,7 +38,7 @@ lint: setup
 types: setup
 	$(TYPES)
 
-fast: setup            ## machine-level and simulator tests; property tests draw a fifth of their examples
+fast: setup            ## machine-level and simulator tests; property tests draw a tenth of their examples
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(NO_RAY) -m "not slow"
 
 slow: setup            ## more seeds of chaos, large networks, a browser; without Ray

@@ -18,12 +18,13 @@ from itertools import count
 from pathlib import Path
 from types import ModuleType
 
+import nursery
 import pytest
 import ray
 import typer
 from chromium import browser as browser
 from dealing import OneSpark
-from draws import PARTS, draw_fewer
+from draws import COLLECTED, PARTS, draw_fewer
 from hypothesis import HealthCheck, settings
 from rayvous.actors.network.launching import prepare_workers
 from rayvous.cli import console, main
@@ -49,7 +50,9 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    config.stash[COLLECTED] = [item.nodeid for item in items]
     if PROFILE in PARTS:
         draw_fewer((item.obj for item in items if isinstance(item, pytest.Function)), PARTS[PROFILE])
 
@@ -102,7 +105,8 @@ def _folder_of_ray():
 def ray_started(_folder_of_ray, tmp_path_factory):
     """Start one Ray for all tests of this process, with Java in its environment so that Spark can run on it too.
 
-    Its workers import what tests import: an actor of a test that needs, say, `patience` dies otherwise.
+    Its workers import what tests import: an actor of a test that needs, say, `patience` dies otherwise. They are
+    forked from a process that has imported the package (`nursery`).
     """
     prepare_workers()
     # Processes that run tests beside each other start theirs one after the other: Ray gives itself half a minute.
@@ -111,6 +115,7 @@ def ray_started(_folder_of_ray, tmp_path_factory):
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        nursery.prepare(patch, Path(os.environ["RAY_TMPDIR"]))
         fcntl.flock(file, fcntl.LOCK_EX)
         ray.init(
             num_cpus=4,
@@ -118,10 +123,11 @@ def ray_started(_folder_of_ray, tmp_path_factory):
             include_dashboard=False,
             log_to_driver=False,
             logging_level="error",
-            _system_config={"metrics_report_interval_ms": 1_000},
+            _system_config={"metrics_report_interval_ms": 3_000},
         )
-    yield
-    ray.shutdown()
+    with nursery.opened():
+        yield
+        ray.shutdown()
 
 
 @pytest.fixture(autouse=True)

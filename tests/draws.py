@@ -11,6 +11,9 @@ from zlib import crc32
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+COLLECTED = pytest.StashKey[list[str]]()
+"""The names of all tests that a run has found, before some are left out."""
+
 SEEDS = Fraction(1, 5)
 """What part of its seeds a test has in every run."""
 

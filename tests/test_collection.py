@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from draws import COLLECTED
 
 ROOT = Path(__file__).parent.parent
 
@@ -31,25 +32,22 @@ sys.exit(pytest.main(["--collect-only", "-qqq", "-p", "no:xdist", "-p", "no:cach
 
 
 @pytest.mark.slow
-def test_names_do_not_depend_on_time_or_hashes_and_each_test_has_a_case_in_make_test() -> None:
+def test_names_do_not_depend_on_time_or_hashes_and_each_test_has_a_case_in_make_test(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Compared with the names of this run, of all its tests or a few; workers of xdist compare theirs, too."""
     # gzip writes the second into its header: names made of such bytes differ between workers once in a while.
-    collecting = [
-        subprocess.Popen(
-            [sys.executable, "-c", COLLECT, now],
-            cwd=ROOT,
-            env={"PYTHONHASHSEED": hashes, "PATH": ""},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for now, hashes in (("1000000000", "1"), ("1700000001", "2"))
-    ]
-    one, other = [
-        [line.split("\t")[1:] for line in process.communicate()[0].splitlines() if line.startswith("::\t")]
-        for process in collecting
-    ]
-    assert not any(process.returncode for process in collecting)
-    assert len(one) > 7_000
-    assert one == other
-    usual = {name.partition("[")[0] for name, amount in one if amount == "usual"}
-    only_thorough = {name.partition("[")[0] for name, _ in one} - usual
+    collecting = subprocess.run(
+        [sys.executable, "-c", COLLECT, "1000000000"],
+        cwd=ROOT,
+        env={"PYTHONHASHSEED": "1", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = [line.split("\t")[1:] for line in collecting.stdout.splitlines() if line.startswith("::\t")]
+    assert len(found) > 7_000
+    assert {*request.config.stash[COLLECTED]} <= {name for name, _ in found}
+    usual = {name.partition("[")[0] for name, amount in found if amount == "usual"}
+    only_thorough = {name.partition("[")[0] for name, _ in found} - usual
     assert not only_thorough, "`make test` runs no case of these"

@@ -193,23 +193,28 @@ def of_every(chosen: Callable[[Path], bool] = lambda path: True) -> Callable[[Ca
 
 
 @cache
-def imports(tree: ast.Module, *, types: bool = False) -> list[tuple[ast.stmt, int, str]]:
-    """Return (statement, level, module) of every import; those under `TYPE_CHECKING` only with `types`."""
+@cache
+def all_imports(tree: ast.Module) -> list[tuple[ast.stmt, int, str, bool]]:
+    """Return (statement, level, module, whether only for types) of every import."""
     skipped = {
         id(inner)
         for node in nodes_of(tree)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    found: list[tuple[ast.stmt, int, str]] = []
+    found: list[tuple[ast.stmt, int, str, bool]] = []
     for node in nodes_of(tree):
-        if id(node) in skipped and not types:
-            continue
         if isinstance(node, ast.Import):
-            found += [(node, 0, alias.name) for alias in node.names]
+            found += [(node, 0, alias.name, id(node) in skipped) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found.append((node, node.level, node.module or ""))
+            found.append((node, node.level, node.module or "", id(node) in skipped))
     return found
+
+
+def imports(tree: ast.Module, *, types: bool = False) -> list[tuple[ast.stmt, int, str]]:
+    """Return (statement, level, module) of every import; those under `TYPE_CHECKING` only with `types`."""
+    found = all_imports(tree)
+    return [(node, level, module) for node, level, module, only in found if types or not only]
 
 
 @of_every()

@@ -6,6 +6,7 @@ Reference: paper 3, sections 1 and 4.2; docs/decisions/0177-demand-is-sampled.md
 import random
 
 import pytest
+from draws import slow, thorough
 from rayvous.benchmarks import caution
 
 CARRIERS = "ABCDEFGHIJKL"
@@ -17,8 +18,7 @@ def rows(load, seed=0):
     return {row["guarantee"]: row for row in result["results"]}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("subscribers", [100, 150])
+@pytest.mark.parametrize("subscribers", [slow(100), thorough(150)])
 def test_ranges(subscribers):
     found = rows(caution.ranges(subscribers, 0))
     measured, peaks = found["measured"], found["peaks"]

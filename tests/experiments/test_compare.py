@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from draws import slow, thorough
 from rayvous.cli.verbs import compare as verb
 from rayvous.experiments import compare, recovery
 from rayvous.experiments.compare import aed_seconds
@@ -37,10 +38,7 @@ def test_every_scheme_delivers_and_none_is_below_the_bound(result):
     assert result["bound_multicast"] <= result["bound_links"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "schemes", [["hybrid", "lbdd"], pytest.param(list(SCHEMES), marks=pytest.mark.slow)], ids=["few", "all"]
-)
+@pytest.mark.parametrize("schemes", [slow(["hybrid", "lbdd"]), thorough(list(SCHEMES))], ids=["few", "all"])
 def test_only_schemes_that_heal_have_a_time_for_it_and_it_is_more_than_a_death_takes_to_be_noticed(schemes):
     """A suspicion takes some heartbeats, and recovery is bounded. Reference: promise 6."""
     for row in compare.run(schemes, topology=FEW_BROKERS, workload=SMALL)["results"]:

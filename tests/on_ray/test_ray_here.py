@@ -1,5 +1,6 @@
 """What `rayvous doctor` is told about the running Ray."""
 
+import psutil
 import ray
 import rayvous as rv
 from rayvous.actors.network.ray_here import seen
@@ -22,3 +23,10 @@ def test_the_ray_that_runs_is_seen(net: rv.Network) -> None:
     there, dashboard = ray_here(told, None)
     assert there.state == "ok" and net.name in there.said
     assert dashboard.state == "missing"  # the Ray of these tests is started without one
+
+
+def test_processes_of_tests_are_forked_from_one_that_has_imported_what_they_need(net: rv.Network) -> None:
+    """Else a network costs three times as much, which nothing else tells."""
+    parents = {psutil.Process(net.inspect.pid_of(broker)).parent() for broker in net.inspect.brokers()}
+    (nursery,) = parents
+    assert nursery is not None and nursery.cmdline()[1].endswith("nursery.py")

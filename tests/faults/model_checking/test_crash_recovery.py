@@ -36,11 +36,8 @@ from rayvous.recovery.durability.outgoing import Outgoing
 def test_the_brokers_that_ship_keep_definition_9_on_every_path(setting):
     found = search(CrashRecovery(setting))
     assert found.violations == () and found.complete and found.decided > 0
-
-
-def test_without_faults_the_states_are_the_same_in_every_run():
-    found = search(CrashRecovery(Setting(crashes=0)))
-    assert (found.states, found.steps, found.depth, found.ended, found.decided) == FAULTLESS
+    if setting == Setting(crashes=0):  # the states are the same in every run
+        assert (found.states, found.steps, found.depth, found.ended, found.decided) == FAULTLESS
 
 
 FAULTLESS = 2_961, 8_758, 22, 5, 1

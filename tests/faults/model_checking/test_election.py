@@ -4,7 +4,7 @@ Reference: paper 1, sections 4.1.1, 4.1.2 and 4.2; promise 6.
 """
 
 import pytest
-from draws import slow
+from draws import slow, thorough
 from rayvous.faults.model_checking.crash_recovery import COUNT_MAX
 from rayvous.faults.model_checking.election import Election, ElectionSetting
 from rayvous.faults.model_checking.schedules import judged, load, plain_story, save
@@ -17,9 +17,9 @@ from rayvous.recovery.membership.succession import Succession
     "setting",
     [
         ElectionSetting(crashes=0, calm=6),
-        ElectionSetting(crashes=0, calm=6, brokers=4, clusters=4),
+        slow(ElectionSetting(crashes=0, calm=6, brokers=4, clusters=4)),
         slow(ElectionSetting()),
-        slow(ElectionSetting(clusters=3)),
+        thorough(ElectionSetting(clusters=3)),
     ],
     ids=str,
 )
