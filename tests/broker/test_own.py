@@ -31,7 +31,7 @@ def found(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        pytest.param("own_scheme:Row", {}, id="scheme"),
+        pytest.param("own_scheme:Row", {}, id="scheme", marks=pytest.mark.slow),
         pytest.param("hybrid+own_layer:Origins", {}, id="layer", marks=pytest.mark.slow),
         pytest.param(BOTH, EVERYTHING, id="both-everything"),
     ],

@@ -28,6 +28,7 @@ def searched(given="runs=3", **options):
     return run_search(given, 0, {}, {}, shrink_seconds=0.1, **{"brokers": 2, "as_json": False, **options})
 
 
+@pytest.mark.slow
 def test_a_search_says_what_was_reached_and_what_never_and_keeps_its_cases(capsys):
     result = searched(corpus=Path("cases"))
     said = capsys.readouterr()

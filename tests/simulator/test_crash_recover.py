@@ -92,7 +92,7 @@ def holds(net: Simulation) -> None:
     assert verdict.notifications_delivered == verdict.notifications_expected > 0
 
 
-@pytest.mark.parametrize("every", [5, thorough(1)])
+@pytest.mark.parametrize("every", [13, slow(5), thorough(1)])
 @pytest.mark.parametrize("scheme, last_words", [("hybrid", True), ("hierarchical", False)])
 def test_a_crash_between_any_two_effects_leaves_no_trace(
     scheme: str, last_words: bool, every: int, scripted: type[Any]

@@ -70,7 +70,7 @@ def test_over_a_cut_link_and_to_a_paused_broker_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("scheme", "seed"),
     [
-        ("hybrid", 1),
+        slow("hybrid", 1),
         *((slow if at % 2 == 0 else thorough)(scheme, 2) for at, scheme in enumerate(SCHEMES)),
         *(thorough(scheme, 1) for scheme in SCHEMES[1:]),
     ],

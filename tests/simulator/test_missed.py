@@ -6,7 +6,7 @@ Reference: promises 1 to 3; docs/decisions/0015-exactly-once.md, "What a living 
 import random
 
 import pytest
-from draws import seeds
+from draws import seeds, slow
 from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -70,7 +70,7 @@ def play(way, **options):
 
 
 @every_scheme
-@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("stable", [False, slow(True)])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_what_was_lost_on_one_way_comes_again_and_nothing_twice(way, stable, scheme):
     net = play(way, store=in_memory if stable else None, scheme=scheme)

@@ -47,11 +47,9 @@ def test_late_subscribers_get_nothing_that_had_settled_more_seeds(scheme, seed):
     ("scheme", "stable"),
     [
         ("hybrid", True),
-        ("flooding", False),
-        ("lbdd", False),
-        slow("hybrid", False),
-        slow("flooding", True),
+        slow("flooding", False),
         slow("lbdd", True),
+        *(thorough(*each) for each in (("hybrid", False), ("flooding", True), ("lbdd", False))),
     ],
 )
 def test_the_draw_sees_subscriptions_that_have_only_ages(scheme, stable, only_ages):

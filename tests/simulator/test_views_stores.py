@@ -4,7 +4,7 @@ Reference: promises 1, 2 and 7; docs/exactly-once.md.
 """
 
 import pytest
-from draws import seeds
+from draws import seeds, slow, some_of
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.durable_clients import DurableClients
@@ -139,7 +139,7 @@ def test_a_publisher_costs_one_question_to_each_in_half_a_retention():
     assert 5 * 4 <= told["MarkerDone"] <= 5 * 7 and told["ToAll"] == told["MarkerDone"]
 
 
-@pytest.mark.parametrize("scheme", VIEWS)
+@pytest.mark.parametrize("scheme", some_of(VIEWS, "lbdd"))
 @pytest.mark.parametrize("seed", seeds(6))
 def test_chaos_with_stores_and_clients_that_die(seed, scheme):
     report = run_chaos(seed, brokers_max=8, scheme=scheme, stable=True)
@@ -158,7 +158,7 @@ def test_chaos_in_which_more_is_forgotten_than_anybody_notices(scheme):
     assert report.holds, (report.problems, report.verdict.examples)
 
 
-@pytest.mark.parametrize("change", ["repair_window", "question"])
+@pytest.mark.parametrize("change", [slow("repair_window"), "question"])
 def test_that_seed_finds_a_view_that_does_not_say_how_far_back_it_mends_or_a_broker_that_does_not_ask(
     change, monkeypatch
 ):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from broken_brokers import mutants, sabotage
+from draws import slow
 from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.explaining import finding as findings
@@ -145,10 +146,10 @@ def test_an_event_that_came_twice_was_sent_twice_by_one_broker():
 CHAOS = [
     ("skip_dedup", True, 0, "once", findings.DELIVERS),
     ("send_nothing_again", True, 0, "missing", findings.RESENDS),
-    ("send_twice", False, 0, "once", OUTSIDE),
+    slow("send_twice", False, 0, "once", OUTSIDE),
     ("deliver_to_everybody", False, 0, "wanted", OUTSIDE),
-    ("renumber", False, 0, "published", OUTSIDE),
-    ("deliver_backwards", False, 0, "ordered", OUTSIDE),
+    slow("renumber", False, 0, "published", OUTSIDE),
+    slow("deliver_backwards", False, 0, "ordered", OUTSIDE),
     pytest.param(
         "forget_what_a_moved_client_has_had", True, 1, "once", findings.DELIVERS, marks=pytest.mark.slow
     ),

@@ -39,6 +39,7 @@ def made_up(fails_at, told=True):
     return run
 
 
+@pytest.mark.slow
 def test_it_climbs_where_what_runs_reach_leads():
     """Drawn cases hardly have twelve deaths of the rendezvous point: steps towards it are kept, and changed further."""
     found = search(draw, runs_max=1_500, run=made_up(12))

@@ -45,7 +45,10 @@ def takes_who_is_back_for_one_that_lived(group, real, source, message):
 
 
 KEPT = [
-    (Group, "_follow", goes_on_with_another_ballot, 35, {"brokers_max": 12, "seconds": 15.0}),
+    pytest.param(
+        Group, "_follow", goes_on_with_another_ballot, 35, {"brokers_max": 12, "seconds": 15.0},
+        marks=pytest.mark.slow,
+    ),
     pytest.param(Group, "_left_out", goes_on_when_left_out, 7, {"brokers_max": 20}, marks=pytest.mark.slow),
     (Unanswered, "withdrawn", waits_for_what_was_withdrawn, 33, OPERATED),
     pytest.param(
