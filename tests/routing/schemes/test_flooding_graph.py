@@ -113,7 +113,7 @@ def test_the_second_copy_is_dropped_and_so_is_what_the_own_broker_gets_back():
 
 
 def test_two_brokers_agree_on_the_numbers_between_them():
-    """A broker that began its view anew, by damage, would number what others drop as further copies (paper 4, def. 8)."""
+    """A broker that began its view anew by damage would number what others drop (paper 4, definition 8)."""
     places = GraphFlooding.positions(ClusterTree(2, 1).positions())
     one, other = map(GraphFlooding, places)
     [sent, *_] = one.handle(Received("p", Events(batch())))
