@@ -7,7 +7,7 @@ import json
 import queue
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -266,14 +266,18 @@ def test_two_streams_of_server_sent_events_share_a_group(net: rv.Network, url: s
         )
         return answer.status_code
 
-    with subscribed(url, **asked) as messages, ThreadPoolExecutor(1) as beside:
+    bob, sent = net.publisher("of-crew"), 0
+    with ThreadPoolExecutor(1) as beside, subscribed(url, **asked) as messages:
         with subscribed(url, **asked) as others:
-            net.publisher("of-crew").publish_batch([{"crew": n} for n in range(10)])
-            next(others)  # it has some, and leaves with all of them
+            had = beside.submit(next, others)
+            while not had.done():  # until it has some of them, with which it leaves
+                bob.publish({"crew": sent})
+                sent += 1
+                wait([had], timeout=0.2)
         first = json.loads(next(messages)["data"])
         assert say("refuse", id=first["id"], seconds=0.1) == 204
         got: dict[int, int] = {}
-        while len(got) < 10:
+        while len(got) < sent:
             said = json.loads(beside.submit(next, messages).result(PATIENCE_SECONDS)["data"])
             assert say("acknowledge", id=said["id"], alone=True) == 204
             got[said["event"]["crew"]] = said["deliveries"]
