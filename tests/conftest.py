@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from types import ModuleType
 
-import nursery
+import fork_server
 import pytest
 import ray
 import typer
@@ -106,7 +106,7 @@ def ray_started(_folder_of_ray, tmp_path_factory):
     """Start one Ray for all tests of this process, with Java in its environment so that Spark can run on it too.
 
     Its workers import what tests import: an actor of a test that needs, say, `patience` dies otherwise. They are
-    forked from a process that has imported the package (`nursery`).
+    forked from a process that has imported the package (`fork_server`).
     """
     prepare_workers()
     # Processes that run tests beside each other start theirs one after the other: Ray gives itself half a minute.
@@ -115,7 +115,7 @@ def ray_started(_folder_of_ray, tmp_path_factory):
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-        nursery.prepare(patch, Path(os.environ["RAY_TMPDIR"]))
+        fork_server.prepare(patch, Path(os.environ["RAY_TMPDIR"]))
         fcntl.flock(file, fcntl.LOCK_EX)
         ray.init(
             num_cpus=4,
@@ -125,7 +125,7 @@ def ray_started(_folder_of_ray, tmp_path_factory):
             logging_level="error",
             _system_config={"metrics_report_interval_ms": 3_000},
         )
-    with nursery.opened():
+    with fork_server.opened():
         yield
         ray.shutdown()
 

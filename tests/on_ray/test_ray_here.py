@@ -28,5 +28,5 @@ def test_the_ray_that_runs_is_seen(net: rv.Network) -> None:
 def test_processes_of_tests_are_forked_from_one_that_has_imported_what_they_need(net: rv.Network) -> None:
     """Else a network costs three times as much, which nothing else tells."""
     parents = {psutil.Process(net.inspect.pid_of(broker)).parent() for broker in net.inspect.brokers()}
-    (nursery,) = parents
-    assert nursery is not None and nursery.cmdline()[1].endswith("nursery.py")
+    (server,) = parents
+    assert server is not None and server.cmdline()[1].endswith("fork_server.py")

@@ -1,4 +1,4 @@
-"""The nursery of workers: a worker is forked if its environment is that of the nursery, and starts as always if not."""
+"""The fork server: a worker is forked if its environment is that of the server, and starts as always if not."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import nursery
+import fork_server
 import pytest
 from ray._private.workers import default_worker
 
@@ -15,10 +15,10 @@ USAGE = "usage: default_worker.py"
 
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Run a nursery, and return the environment in which workers ask for it."""
-    path = Path("/tmp") / f"rv-{os.getpid()}-nursery"  # short: the path of a socket may have 107 characters
-    environment = os.environ | {"RAYVOUS_NURSERY": str(path), "RAYVOUS_WORKER": default_worker.__file__}
-    line = [sys.executable, nursery.__file__, str(path)]
+    """Run a fork server, and return the environment in which workers ask for it."""
+    path = Path("/tmp") / f"rv-{os.getpid()}-fork"  # short: the path of a socket may have 107 characters
+    environment = os.environ | {"RAYVOUS_FORK_SERVER": str(path), "RAYVOUS_WORKER": default_worker.__file__}
+    line = [sys.executable, fork_server.__file__, str(path)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -31,11 +31,13 @@ def there(tmp_path: Path) -> Iterator[dict[str, str]]:
 def said(environment: dict[str, str], *words: str) -> str:
     """Return what is printed when a worker is asked for help."""
     line = [sys.executable, *words, "--help"]
-    done = subprocess.run(line, env=environment, cwd=nursery.HERE, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        line, env=environment, cwd=fork_server.HERE, capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 
-ASK = "-c", "import os, quick_worker; print(quick_worker.forked(os.environ['RAYVOUS_NURSERY']))"
+ASK = "-c", "import os, quick_worker; print(quick_worker.forked(os.environ['RAYVOUS_FORK_SERVER']))"
 
 
 @pytest.mark.slow
@@ -45,9 +47,12 @@ def test_a_worker_is_forked_where_libraries_read_the_same(there: dict[str, str])
 
 
 @pytest.mark.slow
-def test_a_worker_of_another_driver_starts_as_always_and_so_does_one_without_a_nursery(
+def test_a_worker_of_another_driver_starts_as_always_and_so_does_one_without_a_fork_server(
     there: dict[str, str],
 ) -> None:
-    for change in ({"RAY_JOB_ID": "02000000"}, {"RAYVOUS_NURSERY": there["RAYVOUS_NURSERY"] + "-none"}):
+    for change in (
+        {"RAY_JOB_ID": "02000000"},
+        {"RAYVOUS_FORK_SERVER": there["RAYVOUS_FORK_SERVER"] + "-none"},
+    ):
         assert said(there | change, *ASK) == "False\n"
         assert said(there | change, "quick_worker.py").startswith(USAGE)

@@ -7,10 +7,10 @@ Rules
 -----
 * Ray starts `quick_worker` in place of its own worker. That hands over its arguments, environment and outputs, and
   lives as long as the forked worker does. A worker is of a process group of its own, as Ray would have it.
-* Ray's library reads its environment when it is loaded. The nursery has that of a worker of the tests' driver, and
+* Ray's library reads its environment when it is loaded. The fork server has that of a worker of the tests' driver, and
   forks only workers whose environment is the same in everything that libraries read. The others, such as those of
   another driver, start as always.
-* The nursery ends with the process that started it.
+* The fork server ends with the process that started it.
 """
 
 import gc
@@ -38,8 +38,8 @@ READ_BY_LIBRARIES = ("RAY", "PYTHON", "OPENBLAS", "LD_")
 
 
 def prepare(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Make the Ray that is started next ask for its workers at the nursery of this folder, once there is one."""
-    patch.setenv("RAYVOUS_NURSERY", str(folder / f"nursery-{os.getpid()}"))
+    """Make the Ray that is started next ask for its workers at the fork server of this folder, once there is one."""
+    patch.setenv("RAYVOUS_FORK_SERVER", str(folder / f"fork-{os.getpid()}"))
     patch.setenv("RAYVOUS_WORKER", default_worker.__file__)
     made = partial(parameter.RayParams, worker_path=str(HERE / "quick_worker.py"))
     patch.setattr(parameter, "RayParams", made)
@@ -47,11 +47,11 @@ def prepare(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 @contextmanager
 def opened() -> Iterator[None]:
-    """Run a nursery beside the block for the workers of this process, which has joined Ray."""
+    """Run a fork server beside the block for the workers of this process, which has joined Ray."""
     there = ray.get(ray.remote(num_cpus=0)(lambda: dict(os.environ)).remote())
     there["RAY_JOB_ID"] = ray.get_runtime_context().get_job_id()  # a worker may be older than that
     there.pop("PYTHONBREAKPOINT", None)  # which Ray sets in its workers
-    line = [sys.executable, __file__, there["RAYVOUS_NURSERY"]]
+    line = [sys.executable, __file__, there["RAYVOUS_FORK_SERVER"]]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=there) as process:
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -60,7 +60,7 @@ def opened() -> Iterator[None]:
         finally:
             process.stdin.close()
             process.wait()
-            Path(there["RAYVOUS_NURSERY"]).unlink()
+            Path(there["RAYVOUS_FORK_SERVER"]).unlink()
 
 
 def relevant(environment: dict[str, str]) -> dict[str, str]:
