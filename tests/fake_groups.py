@@ -30,6 +30,10 @@ class Subscriber:
         self.unexpected: list[Exception] = []
         self.refuses: Exception | None = None
         self.error: Exception | None = None
+        self.ended = threading.Event()
+
+    def end(self) -> None:
+        self.ended.set()
 
     def listen(self, more: Any) -> None:
         self.more = more

@@ -10,6 +10,7 @@ Rules
   retains the others, within its bounds.
 * Ray restarts it when it dies. It then begins by itself: it finds what is done beside its position, and workers say
   what they hold.
+* A group that has no subscription and no worker, since its first was refused, ends for good after `LOOK_SECONDS`.
 * It ends when its network has ended, when another process has its name, and with the raylet of its node
   (docs/decisions/0102-a-host-ends-with-its-raylet.md).
 """
@@ -52,7 +53,7 @@ AGAIN_SECONDS: Final = 1.0
 LINGER_SECONDS: Final = 5.0
 """How long it answers after its end, for workers that ask then."""
 LOOK_SECONDS: Final = 5.0
-"""How often it looks whether its network still exists."""
+"""How often it looks whether its network still exists, and whether anybody uses it."""
 
 Last = Literal["close", "end"]
 
@@ -261,7 +262,7 @@ class GroupActor:
 
     async def _run(self) -> None:
         """Look at the time: who is silent or stands still, and what is overdue."""
-        looked = time.monotonic()
+        looked, unused = time.monotonic(), False
         while not self._over:
             await asyncio.sleep(TICK_SECONDS)
             self._machine.tick(time.monotonic())
@@ -271,6 +272,14 @@ class GroupActor:
                 looked = time.monotonic()
                 if await asyncio.to_thread(has_ended, self._network):
                     end_for_good()
+                if unused and self._unused:
+                    await self.finish("end")
+                unused = self._unused
+
+    @property
+    def _unused(self) -> bool:
+        there = self._subscriber.subscriptions or self._machine.workers or self._subscribing.locked()
+        return not there
 
     async def _tidy(self) -> None:
         """Make events dead letters that are given up, and store what an acknowledgement could not."""

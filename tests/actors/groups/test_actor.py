@@ -249,6 +249,33 @@ def test_one_subscription_and_the_end_are_told_to_all(monkeypatch: pytest.Monkey
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("used", ["not", "by a worker", "by a subscription"])
+def test_a_group_without_a_subscription_and_without_a_worker_ends(
+    monkeypatch: pytest.MonkeyPatch, used: str
+) -> None:
+    """Its first worker was refused: many names, all refused, would be as many processes."""
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(module, "TICK_SECONDS", 0.001)
+    looks: list[str] = []
+
+    async def run() -> None:
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber, silent_seconds=PATIENCE_SECONDS)
+        monkeypatch.setattr(module, "has_ended", lambda network: looks.append(network))
+        await group.claim("a", [])
+        if used == "by a subscription":
+            await group.subscribe(to_filter("n > 1"))
+        if used != "by a worker":
+            await group.leave("a")
+        before = len(looks)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not subscriber.ended.is_set() and len(looks) < before + 5:
+                await asyncio.sleep(0)
+        assert subscriber.ended.is_set() == (used == "not") == bool(group._over)
+
+    asyncio.run(run())
+
+
 def test_no_other_client_has_the_name_of_a_group() -> None:
     with pytest.raises(
         InputError, match=r"'group:work' is the durable .* use subscriber\('work', group=True\)"
