@@ -49,10 +49,8 @@ def letters_of(net):
     return {(each.publisher, each.sequence) for layer in layers for each in layer.letters}
 
 
-@pytest.mark.parametrize("key", [None, PUBLISHER_KEY])
-def test_workers_that_die_stand_still_and_refuse_do_all_of_it_once(key):
-    net, record = group(key)
-    publish(net, 60)
+def disturb(net):
+    """Publish forty events more while the group and then its broker are dead, and wait until all is done."""
     net.stop("workers")
     publish(net, 10)
     net.start("workers")
@@ -61,6 +59,13 @@ def test_workers_that_die_stand_still_and_refuse_do_all_of_it_once(key):
     net.restart(2)
     net.clients.groups["workers"].calm = True
     net.advance(60.0)
+
+
+@pytest.mark.parametrize("key", [None, PUBLISHER_KEY])
+def test_workers_that_die_stand_still_and_refuse_do_all_of_it_once(key):
+    net, record = group(key)
+    publish(net, 60)
+    disturb(net)
     assert record.violations(4) == []
     assert made(record)[Acknowledged] + made(record)[GaveUp] == 100
     assert made(record)[Gave] > 100 and made(record)[LostIt] > 0, "some were given again"
@@ -82,14 +87,7 @@ def test_a_group_that_begins_in_the_past_does_all_of_it_and_what_comes_later_onc
     net.clients.share(net.sessions["workers"], key, Random(3), record)
     net.advance(1.0)
     assert made(record)[Gave] > 0
-    net.stop("workers")
-    publish(net, 10)
-    net.start("workers")
-    net.crash(2)
-    publish(net, 30)
-    net.restart(2)
-    net.clients.groups["workers"].calm = True
-    net.advance(60.0)
+    disturb(net)
     assert record.violations(4) == []
     done = {each.event for each in record.records if isinstance(each, Acknowledged | GaveUp)}
     assert done == {("p", number) for number in range(1, 81)}

@@ -49,6 +49,19 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def workload_of(net: Net, wrong: list[str], **options: Any) -> RunningWorkload:
+    """Return the workload of a fake network, whose findings go to `wrong`."""
+    return RunningWorkload(
+        net,  # type: ignore[arg-type]
+        lambda: 10.0,
+        0.0,
+        wrong.append,
+        say=lambda what: None,
+        silent=tuple,
+        **options,
+    )
+
+
 def test_a_publisher_is_one_also_when_it_moves_before_it_publishes() -> None:
     """With admission control it advertises before its first publication, as in the simulator, and only then.
 
@@ -56,15 +69,7 @@ def test_a_publisher_is_one_also_when_it_moves_before_it_publishes() -> None:
     """
     net, wrong = Net(), list[str]()
     event = {"price": 1.0}
-    players = RunningWorkload(
-        net,  # type: ignore[arg-type]
-        lambda: 10.0,
-        0.0,
-        wrong.append,
-        say=lambda what: None,
-        silent=tuple,
-        adverts={"p1": DrawnAdvertisement("TRUE", 5.0)},
-    )
+    players = workload_of(net, wrong, adverts={"p1": DrawnAdvertisement("TRUE", 5.0)})
     players.await_end(
         players.play(
             [
@@ -86,14 +91,7 @@ def test_a_client_begins_elsewhere_when_its_first_broker_is_about_to_leave() -> 
     """A broker that is retired takes no clients: it is in the network still, and refuses them (decision 0185)."""
     net, wrong = Net(), list[str]()
     net.leaving = {1}
-    players = RunningWorkload(
-        net,  # type: ignore[arg-type]
-        lambda: 10.0,
-        0.0,
-        wrong.append,
-        say=lambda what: None,
-        silent=tuple,
-    )
+    players = workload_of(net, wrong)
     event = {"price": 1.0}
     players.await_end(players.play([Action(0.0, "publish", "p1", 1, events=(event,))], 0.0), 10.0)
     players.close()
