@@ -3,11 +3,14 @@
 Rules (`protocol.effects`)
 --------------------------
 * An effect is carried out when every `Persist` before it, also of earlier steps, is stable.
-* Commits run in a thread, so that the host's event loop does not wait for the disk. Everything that arrives
-  during a commit goes into the next one (group commit). A slow disk therefore makes commits larger, not queues
+* A commit that waits for nothing (`Store.may_wait`) is made at once: to hand it to a thread takes longer. Of one step
+  that is the first, so that a step with many changes makes two. If one has taken long all the same, later ones run in
+  a thread for a while.
+* Other commits run in a thread, so that the host's event loop does not wait for the disk. Everything that arrives
+  during such a commit goes into the next one (group commit). A slow disk therefore makes commits larger, not queues
   longer.
-* A commit begins when its step ends, and in the turn of the event loop in which it is stable its effects leave, as one
-  step (`departures`): a lone event waits for the two threads to hand over, and for no turn of the loop.
+* A commit in a thread begins when its step ends, and in the turn of the event loop in which it is stable its effects
+  leave, as one step (`departures`): the two threads have to hand over, and no turn of the loop is waited for.
 * When a commit fails, or an effect that waited for one cannot be carried out, the broker halts: it carries out
   nothing more, and whoever waits for it gets the error. So nobody waits for a reply that never comes. In a
   network that heals, its process ends instead (`ending`).
@@ -16,9 +19,10 @@ Rules (`protocol.effects`)
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
@@ -29,6 +33,11 @@ from ...recovery.durability.stores import Store
 from ..later import Later
 from ..logs import HOST, Log
 from .departures import Departures
+
+AT_ONCE_SECONDS_MAX: Final = 0.02
+"""A commit that should wait for nothing, and has taken longer, has probably waited for the disk."""
+IN_THREAD_SECONDS: Final = 10.0
+"""For how long commits run in a thread after that."""
 
 _THREADS: Final = ThreadPoolExecutor(max_workers=8, thread_name_prefix="rayvous-commits")
 """Carry out the commits of all brokers of this process; a thread is started when it is needed."""
@@ -82,19 +91,48 @@ class Commits:
         )  # answers for when as much has been carried out
         self._moved = asyncio.Event()
         self._since: float | None = None  # when the commit under way began
+        self._step_at_once = -1  # the last step with a commit that was made at once
+        self._in_thread_until = -math.inf
 
     def put(self, effect: Effect, leave: Callable[[], None]) -> None:
         """Take an effect: `leave` carries it out, at once or when everything before it is stable."""
         if self.error is not None:
             return
-        if not isinstance(effect, Persist) and not self._busy:
-            leave()
-            return
+        if not self._busy:
+            if not isinstance(effect, Persist):
+                leave()
+                return
+            if self._committed_at_once(effect.writes):
+                return
         self._waiting.append(effect if isinstance(effect, Persist) else leave)
         self._put += 1
         if not self._busy:
             self._busy = True
             self._departures.afterwards(self._begin)
+
+    def _committed_at_once(self, writes: Sequence[Write]) -> bool:
+        """Commit changes now, if nothing has to be waited for; return whether that was tried."""
+        step = self._departures.steps
+        if step == self._step_at_once or self._store.may_wait(writes):
+            return False
+        began = time.monotonic()
+        if began < self._in_thread_until:
+            return False
+        self._step_at_once = step
+        failed = self._tried(writes)
+        if failed is not None:
+            self.stand_still(failed)
+            return True
+        self.made += 1
+        ended = time.monotonic()
+        if ended - began > AT_ONCE_SECONDS_MAX:
+            self._in_thread_until = ended + IN_THREAD_SECONDS
+        return True
+
+    @property
+    def passes(self) -> bool:
+        """Whether an effect other than a `Persist` is carried out when it is put."""
+        return not self._busy and self.error is None
 
     @property
     def idle(self) -> bool:
@@ -169,15 +207,19 @@ class Commits:
 
     def _commit(self, writes: list[Write], loop: asyncio.AbstractEventLoop) -> None:
         """Commit changes, in a thread, and tell the event loop."""
-        failed: StorageFailed | None = None
+        failed = self._tried(writes)
+        with suppress(RuntimeError):  # the loop has ended, and the host with it
+            loop.call_soon_threadsafe(self._committed, failed)
+
+    def _tried(self, writes: Sequence[Write]) -> StorageFailed | None:
+        """Commit changes; return why that failed, None if it did not."""
         try:
             self._store.commit(writes)
         except StorageFailed as error:
-            failed = error
+            return error
         except Exception as error:  # an unexpected error means that the store is broken, too
-            failed = StorageFailed(f"the store failed ({type(error).__name__}: {error})")
-        with suppress(RuntimeError):  # the loop has ended, and the host with it
-            loop.call_soon_threadsafe(self._committed, failed)
+            return StorageFailed(f"the store failed ({type(error).__name__}: {error})")
+        return None
 
     def _committed(self, failed: StorageFailed | None) -> None:
         self._since = None

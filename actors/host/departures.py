@@ -29,10 +29,16 @@ class Departures:
     ----------
     log
         The log of those whose queues they are.
+
+    Attributes
+    ----------
+    steps
+        How many steps have begun.
     """
 
     def __init__(self, log: Log = HOST) -> None:
         self._log = log
+        self.steps = 0
         self._leaving: list[Leave] = []
         self._last: list[Leave] = []
         self._held = False
@@ -55,6 +61,7 @@ class Departures:
 
     def hold(self) -> None:
         """Begin a step."""
+        self.steps += 1
         self._held = True
 
     def go(self) -> bool:

@@ -36,6 +36,7 @@ from ...protocol.effects import (
     Inform,
     Meet,
     Multicast,
+    Persist,
     Propose,
     Received,
     Regroup,
@@ -232,7 +233,9 @@ class Driver:
                 self.carry_out(hosted, effect, pressure)
             return
         for effect in effects:
-            if isinstance(effect, Deliver):
+            if type(effect) is not Persist and commits.passes:
+                self.carry_out(hosted, effect, pressure)
+            elif isinstance(effect, Deliver):
                 commits.put(effect, self._delivery(hosted, effect, pressure))
             else:
                 commits.put(effect, partial(self.carry_out, hosted, effect, pressure))

@@ -11,15 +11,21 @@ Rules
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from ...protocol.effects import Key, Write
+from ...protocol.batch import EventBatch
+from ...protocol.effects import Deliver, Key, Write
 from ...protocol.errors import StorageFailed
+from ...protocol.messages.pubsub import Events
 from .codec import Encoder, decode
+
+SMALL_BYTES_MAX: Final = 16 * 1024
+SMALL_ROWS_MAX: Final = 16
 
 Name: TypeAlias = tuple[str, Key]
 
@@ -122,6 +128,34 @@ def read(
 def checksum(table: str, key: str, value: bytes) -> int:
     """Return the CRC-32 of a row."""
     return zlib.crc32(value, zlib.crc32(f"{table}\0{key}".encode()))
+
+
+def is_small(writes: Sequence[Write]) -> bool:
+    """Return whether changes are quickly written: few rows of events or numbers, and nothing removed.
+
+    What is removed may have to be read first.
+    """
+    if len(writes) > SMALL_ROWS_MAX:
+        return False
+    left: float = SMALL_BYTES_MAX
+    for _, _, value in writes:
+        left -= _bytes_of(value)
+    return left >= 0
+
+
+def _bytes_of(value: object) -> float:
+    """Return about how many bytes a value has; infinity if that is not known, or it is removed."""
+    if isinstance(value, tuple):
+        return sum(map(_bytes_of, value))
+    if isinstance(value, EventBatch):
+        return value.nbytes
+    if isinstance(value, Events):
+        return value.batch.nbytes
+    if isinstance(value, Deliver):
+        return value.batch.nbytes + value.rows.nbytes
+    if isinstance(value, str | bytes):
+        return len(value)
+    return 8 if isinstance(value, int | float) else math.inf
 
 
 def _last_of_each(writes: Sequence[Write]) -> Iterator[dict[Name, object]]:

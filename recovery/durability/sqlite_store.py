@@ -11,6 +11,9 @@ Rules
       the file
       full     the death of the process and of the machine, with one fsync per commit
 
+* The log is copied into the file, which waits for the disk, by the first commit that finds `LOG_PAGES_MAX` in it. Until
+  then a commit of little waits for nothing, unless `synchronous` is full (`may_wait`).
+
 * The store rejects a file that is not a store of Rayvous, is of another version, is truncated, or has rows
   with a wrong checksum. The error names the file and the remedy. Nothing in a file is executed (`codec`).
 * Only one process at a time can have a file open. Another one is rejected. So ``rendezvous.sqlite`` is the claim of a
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +39,7 @@ from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.stability import SYNCHRONOUS, Synchronous
 from .backend import Backend, Opening
 from .identity import IDENTITY
-from .rows import Rows, read
+from .rows import Plan, Rows, is_small, read
 from .stores import Store
 
 APPLICATION_ID: Final = 0x52595653
@@ -51,6 +55,9 @@ have moved. 5 had snapshots of routers that no longer exist. 6 had the fields of
 
 OPEN_SECONDS: Final = 5.0
 """How long opening waits for a process that has the file open and is about to end."""
+
+PAGE_BYTES: Final = 4_096
+LOG_PAGES_MAX: Final = 1_000
 
 _SQLITE: Final = "sqlite:///"
 _SCHEMA: Final = """
@@ -101,6 +108,8 @@ class SqliteStore:
         if synchronous not in SYNCHRONOUS:
             raise InputError(f"synchronous is {synchronous!r}: it must be one of {', '.join(SYNCHRONOUS)}")
         self.path = Path(path)
+        self._syncs = synchronous == "full"
+        self._logged = 0  # about how many pages of the log are not in the file
         log = self.path.with_name(f"{self.path.name}-wal")
         try:
             if not self.path.exists():
@@ -138,6 +147,7 @@ class SqliteStore:
             )
         try:
             self._pragma("journal_mode = wal")
+            self._pragma("wal_autocheckpoint = 0")
             self._pragma(f"synchronous = {synchronous}")
             if pages_max is not None:
                 self._pragma(f"max_page_count = {pages_max}")
@@ -195,6 +205,18 @@ class SqliteStore:
                 f"the broker again"
             ) from None
         self._rows.take(plan)
+        if self._logged >= LOG_PAGES_MAX:
+            self._empty_log()
+        self._logged += _pages_of(plan)
+
+    def _empty_log(self) -> None:
+        self._logged = 0
+        with suppress(sqlite3.Error):  # everything is in the log, and the next time is soon
+            self._pragma("wal_checkpoint(PASSIVE)")
+
+    def may_wait(self, writes: Sequence[Write]) -> bool:
+        """Return whether a commit of these changes may wait for the disk, or takes long."""
+        return self._syncs or self._logged >= LOG_PAGES_MAX or not is_small(writes)
 
     def rows(self, table: str) -> Iterator[tuple[Key, Any]]:
         """Return the rows of a table, in the order in which they were first written.
@@ -271,6 +293,14 @@ def _connect(path: Path, open_seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=open_seconds, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA locking_mode = exclusive")
     return connection
+
+
+def _pages_of(plan: Plan) -> int:
+    """Return about how many pages a commit has written: rows are added at the end of one tree."""
+    pages = 1
+    for change in plan.changes:
+        pages += 2 * len(change.gone) + sum(len(value) for _, _, _, value, _ in change.put) // PAGE_BYTES
+    return pages
 
 
 def _create(path: Path) -> None:

@@ -31,6 +31,10 @@ class Store(Protocol):
         """
         ...
 
+    def may_wait(self, writes: Sequence[Write]) -> bool:
+        """Return whether a commit of these changes, now, may wait for a disk or a server, or takes long."""
+        ...
+
     def rows(self, table: str) -> Iterator[tuple[Key, Any]]:
         """Return the rows of a table; none if nothing was ever written to it."""
         ...
@@ -54,6 +58,10 @@ class MemoryStore:
                 rows.pop(key, None)
             else:
                 rows[key] = value
+
+    def may_wait(self, writes: Sequence[Write]) -> bool:
+        """Return False: nothing is waited for."""
+        return False
 
     def rows(self, table: str) -> Iterator[tuple[Key, Any]]:
         """Return the rows of a table, in the order in which they were first written."""

@@ -78,6 +78,10 @@ class SummedStore:
             else:
                 self._rows[name] = checksum
 
+    def may_wait(self, writes: Sequence[Write]) -> bool:
+        """Return whether a commit of these changes may wait, as the store of the rows says."""
+        return self.inner.may_wait(writes)
+
     def rows(self, table: str) -> Iterator[tuple[Key, Any]]:
         """Return the rows of a table, in the order in which they were first written.
 

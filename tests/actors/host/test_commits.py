@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from patience import PATIENCE_SECONDS
-from rayvous.actors.host.commits import Commits
+from rayvous.actors.host.commits import AT_ONCE_SECONDS_MAX, IN_THREAD_SECONDS, Commits
 from rayvous.actors.host.departures import Departures
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.survey import look_at
@@ -34,6 +34,25 @@ class GatedStore:
         if self.fails:
             raise StorageFailed("the disk is full")
         self.committed.append([write.value for write in writes])
+
+    def may_wait(self, writes: Sequence[Write]) -> bool:
+        return True
+
+
+class QuickStore(GatedStore):
+    """Commits of up to two changes wait for nothing; it notes the threads in which commits were made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate.set()
+        self.here: list[bool] = []
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self.here.append(threading.current_thread() is threading.main_thread())
+        super().commit(writes)
+
+    def may_wait(self, writes: Sequence[Write]) -> bool:
+        return len(writes) > 2
 
 
 def persist(*values: str) -> Persist:
@@ -184,6 +203,72 @@ def test_what_cannot_be_carried_out_is_said_and_nobody_waits_for_ever() -> None:
         with pytest.raises(StorageFailed, match="broker 1 has stopped: an effect was not carried out"):
             await commits.stable()
         assert len(told) == 1
+
+    go(test)
+
+
+def test_a_commit_that_waits_for_nothing_is_made_at_once_the_first_of_a_step() -> None:
+    async def test() -> None:
+        store, departures, left = QuickStore(), Departures(), list[int]()
+        commits = Commits("broker 1", store, departures=departures)  # type: ignore[arg-type]
+        departures.hold()
+        commits.put(persist("a"), lambda: None)
+        assert store.committed == [["a"]] and commits.passes and commits.made == 1
+        commits.put(OTHER, lambda: left.append(1))
+        assert left == [1] and commits.stable_later().done
+        commits.put(persist("b"), lambda: None)
+        commits.put(persist("c"), lambda: None)
+        commits.put(OTHER, lambda: left.append(2))
+        assert not commits.passes and left == [1]
+        departures.go()
+        await commits.stable()
+        assert store.committed == [["a"], ["b", "c"]] and left == [1, 2] and commits.passes
+        departures.hold()
+        commits.put(persist("d", "e", "f"), lambda: None)
+        departures.go()
+        await commits.stable()
+        departures.hold()
+        commits.put(persist("g"), lambda: None)
+        assert store.here == [True, False, False, True]
+
+    go(test)
+
+
+def test_after_a_commit_at_once_that_took_long_commits_run_in_a_thread_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        store, departures, clock = QuickStore(), Departures(), [100.0]
+        monkeypatch.setattr("rayvous.actors.host.commits.time.monotonic", lambda: clock[0])
+        commits = Commits("broker 1", store, departures=departures)  # type: ignore[arg-type]
+        commit = store.commit
+
+        def slow(writes: Sequence[Write]) -> None:
+            commit(writes)
+            clock[0] += 2 * AT_ONCE_SECONDS_MAX
+
+        for late, made in ((0.0, slow), (0.0, commit), (IN_THREAD_SECONDS, commit)):
+            clock[0] += late
+            monkeypatch.setattr(store, "commit", made)
+            departures.hold()
+            commits.put(persist("a"), lambda: None)
+            departures.go()
+            await commits.stable()
+        assert store.here == [True, False, True]
+
+    go(test)
+
+
+def test_a_commit_at_once_that_fails_halts_the_broker() -> None:
+    async def test() -> None:
+        store, left, told = QuickStore(), list[int](), list[StorageFailed]()
+        store.fails = True
+        commits = Commits("broker 1", store, told.append)  # type: ignore[arg-type]
+        commits.put(persist("a"), lambda: None)
+        commits.put(OTHER, lambda: left.append(1))
+        assert not commits.passes and not left and len(told) == 1
+        with pytest.raises(StorageFailed, match="broker 1 has stopped: the disk is full"):
+            await commits.stable()
 
     go(test)
 

@@ -44,7 +44,7 @@ class Disk:
         self.commits, self.open = commits, threading.Event()
         self.open.set()
         self._commit = commits._store.commit
-        self.patch = patch.object(commits._store, "commit", self._late)
+        self.patch = patch.multiple(commits._store, commit=self._late, may_wait=lambda writes: True)
 
     def _late(self, writes: Any) -> None:
         assert self.open.wait(PATIENCE_SECONDS)

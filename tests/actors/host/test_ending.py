@@ -19,7 +19,7 @@ from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network.directory import rendezvous_name
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.effects import Persist
+from rayvous.protocol.effects import Persist, Write
 from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.features import Features
 from rayvous.protocol.messages.recovery import Recovery
@@ -70,7 +70,7 @@ def test_where_others_can_take_over_a_process_ends_whose_broker_cannot_commit(
             raise StorageFailed("the disk is full")
 
         monkeypatch.setattr(commits._store, "commit", full)
-        commits.put(Persist((("a", b""),)), lambda: None)  # type: ignore[arg-type]
+        commits.put(Persist((Write("t", ("a",), 1),)), lambda: None)
         with pytest.raises(StorageFailed, match="broker 0 has stopped: the disk is full"):
             await commits.stable()
 

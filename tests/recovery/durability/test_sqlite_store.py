@@ -11,7 +11,7 @@ from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import InputError, StorageFailed
 from rayvous.protocol.messages.pubsub import Events
-from rayvous.recovery.durability.sqlite_store import APPLICATION_ID, SqliteStore
+from rayvous.recovery.durability.sqlite_store import APPLICATION_ID, LOG_PAGES_MAX, PAGE_BYTES, SqliteStore
 
 TABLES = ("heard", "out")
 
@@ -179,3 +179,30 @@ def test_a_full_disk_changes_nothing_and_is_named(tmp_path: Path) -> None:
     assert list(again.rows("heard")) == [(("p",), done - 1)]
     again.commit([Write("out", (done,), "x" * 3000)])  # there is room again
     again.close()
+
+
+def test_a_commit_of_little_waits_for_nothing_until_the_log_is_long(tmp_path: Path) -> None:
+    """The next commit copies the log into the file."""
+    path = tmp_path / "broker-1.sqlite"
+    store = SqliteStore(path)
+    small = [Write("out", (1,), (1.5, "p", batch_of([{"x": 1}], publisher="p")))]
+    large = [Write("out", (2,), Events(batch_of([{"s": "a" * 50_000}], publisher="p")))]
+    assert not store.may_wait(small)
+    assert store.may_wait(large) and store.may_wait([Write("out", (1,), None)]) and store.may_wait(small * 20)
+    assert store.may_wait([Write("out", (1,), {"of": "a size that is not known"})])
+    commits = 0
+    while not store.may_wait(small):
+        store.commit(large)
+        commits += 1
+    assert commits == -(-LOG_PAGES_MAX // (1 + 50_000 // PAGE_BYTES))
+    before = path.stat().st_size
+    assert before < 50_000
+    store.commit(small)
+    assert path.stat().st_size > before and not store.may_wait(small)
+    store.close()
+
+
+def test_every_commit_waits_for_the_disk_where_it_is_to_survive_the_machine(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "broker-1.sqlite", "full")
+    assert store.may_wait([Write("heard", ("p",), 1)])
+    store.close()
