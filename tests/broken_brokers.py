@@ -1,7 +1,8 @@
 """Twenty brokers with a rule switched off each, and a seed of chaos that fails with it: what is left of it, shrunk.
 
 ``python tests/broken_brokers.py`` shrinks all of them and prints a table of docs/chaos.md; ``python
-tests/broken_brokers.py search`` another one: how many runs seeds need, and searches, until one fails.
+tests/broken_brokers.py search [FIRST_SEED] [NAME ...]`` another one: how many runs seeds need, and searches, until one
+fails.
 """
 
 from __future__ import annotations
@@ -135,23 +136,29 @@ def main() -> None:
     )
 
 
-STARTS: Final = tuple(range(0, 10_000, 1_000))
-"""The first seed of each row of seeds, and of each search, of which the mean is printed."""
+STARTS: Final = range(0, 10_000, 1_000)
+"""The first seed of each row of seeds, and of each search, of which the mean is printed; more is added to each."""
 
 SEARCHED_MAX: Final = 60
 
 
-def compare(names: Sequence[str]) -> None:
+def compare(after: int, names: Sequence[str]) -> None:
     """Print how many runs it takes until a seed fails, and until a search fails, from the same first seeds."""
-    _line(["the broker", "seeds", "a search", "share"])
-    _line(["---"] * 4)
+    _line(["the broker", "seeds", "a search", "share of runs", "of CPU time"])
+    _line(["---"] * 5)
     for broken in BROKEN:
         if names and broken.name not in names:
             continue
-        blind = [_seeds_until(broken, start) for start in STARTS]
-        guided = [_searched_until(broken, start) for start in STARTS]
-        share = sum(guided) / sum(blind)
-        _line([f"`{broken.name}`", *(_shown(each) for each in (blind, guided)), f"{share:.2f}"])
+        (blind, seconds), (guided, taken) = (
+            _timed(partial(until, broken), after) for until in (_seeds_until, _searched_until)
+        )
+        shares = sum(guided) / sum(blind), taken / seconds
+        _line([f"`{broken.name}`", _shown(blind), _shown(guided), *(f"{share:.2f}" for share in shares)])
+
+
+def _timed(until: Callable[[int], int], after: int) -> tuple[list[int], float]:
+    began = time.process_time()
+    return [until(start + after) for start in STARTS], time.process_time() - began
 
 
 def _seeds_until(broken: Broken, start: int) -> int:
@@ -181,6 +188,7 @@ def _line(cells: Iterable[object]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["search"]:
-        compare(sys.argv[2:])
+        numbers = [each for each in sys.argv[2:] if each.isdecimal()]
+        compare(sum(map(int, numbers)), [each for each in sys.argv[2:] if each not in numbers])
     else:
         main()

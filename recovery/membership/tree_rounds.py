@@ -131,7 +131,7 @@ class TreeRounds:
     def ask_after(self, source: Link) -> list[Out]:
         """Request a wanted round after a message: at once after one of a broker, soon after one of a client.
 
-        A client says what it wants in several messages, and a round between them would not count for all of it.
+        A client says what it wants in several messages, and others come at the same time: one round serves them all.
         """
         if isinstance(source, int):
             return self.ask()
@@ -189,7 +189,7 @@ class TreeRounds:
         links, place = self.links, self._place
         if number <= links.current:
             return []
-        for link in links.closed_links():
+        for link in links.complete_links():
             if link in self._place.unanswered:
                 continue  # ready once the broker behind it has announced its filters; it requests a round itself
             if place.router.settled() and number > self.known:

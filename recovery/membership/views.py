@@ -231,7 +231,7 @@ class HealingViews(Restorable):
         """Return whether a round is wanted and would be of use: all that it has to reach is installed."""
         if not self._wants_round or not self.takes_part or not self.router.settled():
             return False
-        for link in self.rounds.closed_links():
+        for link in self.rounds.complete_links():
             self.rounds.make_ready(link, self.rounds.current)
         return True
 
@@ -395,7 +395,7 @@ class HealingViews(Restorable):
             # This view also repairs what earlier views should have, in which this broker did not take part.
             if self.rounds.begin(RoundNumber(0, view.version), self.now - self._mends_from):
                 self._mends_from = math.inf
-                self._wants_round = bool(self.rounds.closed_links())
+                self._wants_round = bool(self.rounds.complete_links())
                 effects.append(RoundBegan(self.rounds.current))
         held, self._held = self._held, []
         for source, message in held:

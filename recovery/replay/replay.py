@@ -416,7 +416,11 @@ class Replay(Restorable):
         self._wanting.setdefault(client, {})[message.subscription] = None
         self.deduplicator.begin(client, self._now)
         self.deduplicator.want(client, message.subscription, message.filter, self._now)
-        return [Inward(event)]
+        return [*self._registered(client, message.subscription), Inward(event)]
+
+    def _registered(self, client: ClientId, number: int) -> list[Out]:
+        """Let a subscriber wait for a round if this was the last subscription that it announced when it came."""
+        return [Inward(RoundWanted())] if self.rounds.registered(client, number) else []
 
     def _on_confirm(self, effect: Confirm) -> list[Out]:
         return [replace(effect, begins=self._begin(effect.client, effect.subscription))]
@@ -431,7 +435,7 @@ class Replay(Restorable):
         self.deduplicator.want_no_more(event.source, event.message.subscription)
         if not mine:
             self._wanting.pop(event.source, None)
-        return [Inward(event)]
+        return [*self._registered(event.source, event.message.subscription), Inward(event)]
 
     def _on_detach(self, event: Received[ClientId, Detach]) -> list[Out]:
         self._wanting.pop(event.source, None)
@@ -450,8 +454,9 @@ class Replay(Restorable):
             self.deduplicator.bring(event.source, number, now - age, begins, self._now)
         self._learn(message.begins)
         self.rounds.close(event.source)
+        self.rounds.announce(event.source, message.ages_seconds)
         self.rounds.repair_from(self._now - message.away_seconds)
-        return [Inward(RoundWanted())]
+        return [] if message.ages_seconds else [Inward(RoundWanted())]
 
     def _on_acknowledge(self, event: Received[ClientId, Consumed]) -> list[Out]:
         """Record what a subscriber has had, perhaps from another broker."""

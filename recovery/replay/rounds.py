@@ -6,6 +6,8 @@ Rules
   *ready*: after everything wanted over it is installed up to the root. Events of earlier rounds never pass
   it. A round that this broker has not heard of yet may already have begun; so *ready* carries the highest
   round that was known then up to the root.
+* A subscriber that comes from elsewhere announces its subscriptions, and then registers each. Its link is not ready
+  before it has registered all: what passes in between would count as had for those that are still to come.
 * Over a repaired link each publisher's events therefore arrive in order, from the first one that its broker
   retains. A receiver that has had some of them drops those (see `deduplicator`).
 * Retention is bounded by count, bytes and age. A batch beyond the bounds is forgotten, the oldest first.
@@ -24,8 +26,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from ...protocol.batch import EventBatch, concat
@@ -48,6 +50,8 @@ class _Closed:
     since: float
     ready_after: RoundNumber | None = None
     open_from: RoundNumber | None = None
+    announced: set[int] = field(default_factory=set)
+    """The subscriptions that are still to be registered over it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,10 +142,24 @@ class Rounds:
     def close(self, link: Link) -> None:
         """Close a link: nothing passes over it until a round begins after it is ready."""
         former = self._links.get(link)
-        still = former is not None and former.open_from is None
-        self._links[link] = _Closed(former.since if still and former is not None else self._awake(self._now))
+        entry = self._links[link] = _Closed(self._awake(self._now))
+        if former is not None:
+            entry.announced = former.announced
+            entry.since = former.since if former.open_from is None else entry.since
         self.high_water.forget(link)
         self.repair_from(self._now)
+
+    def announce(self, link: Link, numbers: Iterable[int]) -> None:
+        """Record which subscriptions are to be registered over a closed link before it can be ready."""
+        self._links[link].announced = {*numbers}
+
+    def registered(self, link: Link, number: int) -> bool:
+        """Record that a subscription is registered or no longer wanted; return whether it was the last announced."""
+        entry = self._links.get(link)
+        if entry is None or number not in entry.announced:
+            return False
+        entry.announced.remove(number)
+        return not entry.announced
 
     def repair_from(self, moment: float) -> None:
         """Record that events since `moment` may have been missed."""
@@ -193,6 +211,10 @@ class Rounds:
     def closed_links(self) -> list[Link]:
         """Return the links that no round has opened yet."""
         return [link for link, entry in self._links.items() if entry.open_from is None]
+
+    def complete_links(self) -> list[Link]:
+        """Return the closed links over which all that was announced is registered: those that can be ready."""
+        return [link for link in self.closed_links() if not self._links[link].announced]
 
     def passes(self, link: Link, number: RoundNumber) -> bool:
         """Return whether events of a round may pass over a link."""

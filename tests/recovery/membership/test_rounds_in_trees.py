@@ -6,11 +6,13 @@ Reference: promises 2 and 3; docs/decisions/0011-recovery.md, "Nothing lost, not
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rayvous.broker import Broker
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver, Received, Send, TickAt, Ticked
 from rayvous.protocol.ids import RoundNumber
-from rayvous.protocol.messages.pubsub import Announce, Events, Installed, Register, Resume
+from rayvous.protocol.messages.pubsub import Announce, Cancel, Events, Installed, Register, Resume
 from rayvous.protocol.messages.recovery import ClusterView, Recovery, TreeBeat
 from rayvous.protocol.messages.rounds import AskRound, Round
 from rayvous.recovery.membership.tree import HealingBroker
@@ -95,6 +97,29 @@ def test_between_the_messages_of_a_client_no_round_is_asked_for_but_soon_after_t
     assert not rounds(out)
     (soon,) = (each.at for each in out if isinstance(each, TickAt))
     assert 1.0 < soon < 1.25 and rounds(root.broker.handle(Ticked(soon)))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from(["round", Register, Cancel]), max_size=8), st.integers(1, 4))
+def test_rounds_between_the_messages_of_a_client_pass_it_by_until_it_has_registered_all_that_it_announced(
+    between: list[Any], count: int
+) -> None:
+    """Marks only rise, so of a round between them what is registered later would lack what the round sent again."""
+    root = Root()
+    links = root.broker.layer(HealingBroker).rounds
+    waiting = list(range(1, count + 1))
+    comes = Resume({}, 10.0, ages_seconds=dict.fromkeys(waiting, 9.0))
+    root.broker.handle(Received("s", comes))
+    now = 1.0
+    for each in [*between, *[Register] * count, "round"]:
+        if each != "round" and waiting:
+            number = waiting.pop(0)
+            message = Cancel(number) if each is Cancel else Register(number, to_filter("x > 0"))
+            root.broker.handle(Received("s", message))
+        now += 2.0
+        out = [*root.broker.handle(Ticked(now)), *root.ask()]
+        assert rounds(out), "one that it wants, or another one"
+        assert links.passes("s", links.current) is not bool(waiting)
 
 
 class Root:

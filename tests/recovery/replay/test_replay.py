@@ -21,6 +21,7 @@ from rayvous.protocol.messages.handover import Bequest, Inherited
 from rayvous.protocol.messages.pubsub import (
     Answer,
     Answers,
+    Cancel,
     Consumed,
     Directed,
     Events,
@@ -227,6 +228,15 @@ def test_who_moved_here_waits_for_a_round():
     machine.rounds.make_ready("s", machine.rounds.current)
     machine.round(1)
     assert machine.take(marker) != []
+
+
+def test_who_announces_subscriptions_waits_for_a_round_once_it_has_registered_or_cancelled_each():
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    assert machine.take(Received("s", Resume({}, ages_seconds={1: 5.0, 2: 5.0}))) == []
+    assert Inward(RoundWanted()) not in machine.take(Received("s", WANTS))
+    assert Inward(RoundWanted()) in machine.take(Received("s", Cancel(2)))
+    assert Inward(RoundWanted()) not in machine.take(Received("s", WANTS)), "once"
 
 
 def test_it_asks_whether_all_has_come_before_half_a_retention_is_over_and_counts_as_lost_what_goes_before():
