@@ -22,25 +22,32 @@ Rules
 * The position per publisher passes what is done without a gap; what is done above it is stored beside it, as ranges
   (`group_taken`). So nothing that was acknowledged is given again by a later process of the group. That process lets
   the workers say first, for `silent_seconds`, what they hold.
+* What a worker says that it holds is its own, and those behind it of its key wait for it, also if it never comes again:
+  it expired, or its broker gave it up. Of several workers that say so of one key, the last that was given some of it
+  is right; the others were taken for dead before.
 
 Pure: a host tells this machine what happens, and gives the workers what it returns.
-Source: docs/decisions/0179-consumer-groups.md.
+Source: docs/decisions/0179-consumer-groups.md, docs/decisions/0197-what-workers-say-that-they-hold.md.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..protocol.groups import GroupConfig
 from ..protocol.ids import ClientId, EventId
 from ..recovery.durability.deadlines import Deadlines
 from .group_taken import Range, Taken
+
+Token: TypeAlias = tuple[int, int]
+"""A fencing token: which process of a group gave an event, and its how many-th that was. It only rises."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,12 +78,21 @@ class _Worker:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """What a worker says of an event that it holds to a later process: its key, and with which token it was given."""
+
+    key: Hashable | None
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
-    """An event that a worker gets, and how often it was given so far, with this time."""
+    """An event that a worker gets, how often it was given so far, with this time, and what the worker keeps of that."""
 
     publisher: ClientId
     sequence: int
     deliveries: int
+    hold: Hold = field(default=Hold(None, (0, 0)), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,8 @@ class GroupMachine:
         How often events were given that are not done, as far as it was stored.
     opens_at
         When events may be given: until then workers say what they hold.
+    process
+        The number of this process, higher than those of all before.
 
     Attributes
     ----------
@@ -151,11 +169,12 @@ class GroupMachine:
         done: Mapping[ClientId, Collection[Range]] | None = None,
         tries: Mapping[EventId, int] | None = None,
         opens_at: float = -math.inf,
+        process: int = 0,
     ) -> None:
         self.position = dict(position or {})
         self.given_up: deque[GivenUp] = deque()
         self._config = config
-        self._opens_at = opens_at
+        self._opens_at, self._process = opens_at, process
         self._taken = {name: Taken(self.position.get(name, 0), some) for name, some in (done or {}).items()}
         self._tries = dict(tries or {})
         # What an earlier process has given, in order, until the position has passed it: it may never come again.
@@ -163,9 +182,13 @@ class GroupMachine:
         for name, number in sorted(self._tries):
             self._known.setdefault(name, deque()).append(number)
         self._line_of: dict[EventId, _Line] = {}  # of every event that is not done
+        self._awaited: set[EventId] = (
+            set()
+        )  # those of them that a worker said it holds, and that have not come
         self._keyed: dict[Hashable, _Line] = {}
         self._key_of: dict[_Line, Hashable] = {}
         self._holder: dict[EventId, str] = {}
+        self._tokens: dict[EventId, Token] = {}  # of what is held
         self._workers: dict[str, _Worker] = {}
         # Lines without an owner in which something waits: now, or from some time on.
         self._ready: OrderedDict[_Line, None] = OrderedDict()
@@ -191,30 +214,32 @@ class GroupMachine:
         `until` is when it expires, on the clock of `expire`; None for never.
         """
         event = publisher, sequence
-        if sequence <= self.position.get(publisher, 0) or event in self._line_of or event in self._dying:
+        if sequence <= self.position.get(publisher, 0) or event in self._dying:
+            return False
+        if event in self._line_of and event not in self._awaited:
             return False
         if not self._of(publisher).take(sequence):
             self._advance(publisher)
             return False
-        line = _Line() if key is None else self._keyed.get(key)
-        if line is None:
-            line = self._keyed[key] = _Line()
-            self._key_of[line] = key
-        self._line_of[event] = line
         if until is not None:
             self._until[event] = until
             self._expiring.add(event, until, self._until)
-        holder = self._holder.get(event)  # who said so before it came
-        if holder is not None and line.owner in (None, holder) and not line.waiting:
-            line.owner = holder
-            line.held[event] = None
+        if event in self._awaited:  # a worker holds it
+            self._awaited.discard(event)
             return True
-        if holder is not None:
-            self._workers[holder].withdrawn.append(event)
-            self._loses(holder, event)
+        line = self._line_of[event] = self._line(key)
         line.waiting.append(event)
         self._offer(line)
         return True
+
+    def _line(self, key: Hashable | None) -> _Line:
+        """Return the events of a key, maybe none yet; those of no key are each for themselves."""
+        line = None if key is None else self._keyed.get(key)
+        if line is None:
+            line = _Line()
+            if key is not None:
+                self._keyed[key], self._key_of[line] = line, key
+        return line
 
     def expire(self, now: float) -> list[EventId]:
         """Let those events that wait, and are past their time to live, be done; return them."""
@@ -311,32 +336,62 @@ class GroupMachine:
         lost, worker.withdrawn = worker.withdrawn, []
         return lost
 
-    def claim(self, name: str, events: Iterable[EventId], now: float) -> list[EventId]:
+    def claim(self, name: str, held: Mapping[EventId, Hold], now: float) -> list[EventId]:
         """Let a worker join with what it got from an earlier process of the group; return those that are not its own.
 
         One that has joined claims nothing more: what it does not hold any more it may have refused.
         """
         if name in self._workers:
-            return [event for event in events if self._holder.get(event) != name]
+            return [event for event in held if self._holder.get(event) != name]
         self.hear(name, now)
-        refused = []
-        for event in events:
-            holder, line = self._holder.get(event), self._line_of.get(event)
-            if holder == name:
-                continue
-            behind = line is not None and (line.owner not in (None, name) or line.waiting[0] != event)
-            if self.is_done(event) or holder is not None or now >= self._opens_at or behind:
-                refused.append(event)
-                continue
-            if line is not None:
-                line.waiting.popleft()
-                self._ready.pop(line, None)
-                line.owner = name
-                line.held[event] = None
-                self._offer(line)
-            self._holds(name, event, now)
-            self._tries[event] = max(1, self._tries.get(event, 0))
-        return refused
+        return [event for event, hold in held.items() if not self._believes(name, event, hold, now)]
+
+    def _believes(self, name: str, event: EventId, hold: Hold, now: float) -> bool:
+        """Let a worker hold what it says that it got from an earlier process, unless something speaks against it."""
+        if self.is_done(event) or event in self._dying or now >= self._opens_at:
+            return False
+        line = self._line_of.get(event) or self._line(hold.key)
+        if line.dying or not self._yielded(name, line, hold.token) or not self._is_next(line, event):
+            self._released(line)
+            return False
+        if event in self._line_of:
+            line.waiting.popleft()
+        else:
+            self._line_of[event] = line
+            self._awaited.add(event)
+        self._ready.pop(line, None)
+        line.owner = name
+        line.held[event] = None
+        self._offer(line)
+        self._holds(name, event, now, hold.token)
+        self._tries[event] = max(1, self._tries.get(event, 0))
+        known = self._known.setdefault(event[0], deque())
+        if event[1] not in known:
+            insort(known, event[1])
+        return True
+
+    def _yielded(self, name: str, line: _Line, token: Token) -> bool:
+        """Let who was given events of a line before lose them, and return whether nobody else holds some now."""
+        owner = line.owner
+        if owner in (None, name):
+            return True
+        if any(self._tokens[event] > token for event in line.held):
+            return False
+        worker = self._workers[owner]
+        worker.withdrawn += line.held
+        for event in reversed(list(line.held)):
+            self._loses(owner, event)
+            del line.held[event]
+            self._waits_again(line, event)
+        worker.lines.pop(line, None)
+        line.owner = None
+        return True
+
+    def _is_next(self, line: _Line, event: EventId) -> bool:
+        """Return whether nothing of a line waits that has to be given before an event."""
+        if event in self._line_of:
+            return line.waiting[0] == event
+        return not any(name == event[0] and number < event[1] for name, number in line.waiting)
 
     def give(self, name: str, now: float, most: int | None = None) -> list[Given]:
         """Return the events that a worker gets now, at most so many."""
@@ -363,9 +418,10 @@ class GroupMachine:
             line.held[event] = None
             worker.lines.pop(line, None)
             self._offer(line)
-            self._holds(name, event, now)
+            token = self._process, next(self._turn)
+            self._holds(name, event, now, token)
             self._tries[event] = self._tries.get(event, 0) + 1
-            given.append(Given(*event, self._tries[event]))
+            given.append(Given(*event, self._tries[event], Hold(self._key_of.get(line), token)))
         return given
 
     def _next_line(self, name: str, worker: _Worker, now: float) -> _Line | None:
@@ -382,17 +438,17 @@ class GroupMachine:
         worker.lines.pop(line, None)
         worker.saving, line.owner = line, name
 
-    def _holds(self, name: str, event: EventId, now: float) -> None:
+    def _holds(self, name: str, event: EventId, now: float, token: Token) -> None:
         worker = self._workers[name]
         if not worker.held:
             worker.moved_at = now
             worker.settled.clear()
         worker.held[event] = next(self._turn), now
-        self._holder[event] = name
+        self._holder[event], self._tokens[event] = name, token
 
     def _loses(self, name: str, event: EventId) -> None:
         worker = self._workers[name]
-        del self._holder[event], worker.held[event]
+        del self._holder[event], self._tokens[event], worker.held[event]
         if not worker.held:
             worker.alone = False
 
@@ -449,10 +505,10 @@ class GroupMachine:
             return False
         self._moves(name, event, now)
         self._loses(name, event)
-        line = self._line_of.pop(event, None)
-        if line is not None:
-            del line.held[event]
-            self._released(line)
+        line = self._line_of.pop(event)
+        self._awaited.discard(event)
+        del line.held[event]
+        self._released(line)
         self._finish(event)
         return True
 
@@ -474,11 +530,7 @@ class GroupMachine:
 
     def _take_back(self, name: str, event: EventId, why: str, until: float = 0.0) -> list[EventId]:
         """Take an event back, as delivered, and what its worker holds behind it of the same key."""
-        line = self._line_of.get(event)
-        if line is None:  # an earlier process of the group gave it, and it has not come here yet
-            self._loses(name, event)
-            self._workers[name].withdrawn.append(event)
-            return [event]
+        line = self._line_of[event]
         held = list(line.held)
         behind = held[held.index(event) :]
         self._back(name, line, behind[1:])
@@ -528,13 +580,11 @@ class GroupMachine:
 
     def _lose_all(self, name: str, why: str) -> None:
         worker = self._workers[name]
-        lines = dict.fromkeys(line for event in worker.held if (line := self._line_of.get(event)) is not None)
+        lines = dict.fromkeys(self._line_of[event] for event in worker.held)
         for line in lines:
             held = list(line.held)
             self._suspects.update(held if why else ())
             self._back(name, line, held, f"worker {name!r} {why}" if why else None)
-        for event in list(worker.held):  # what an earlier process gave it, and has not come here yet
-            self._loses(name, event)
         if worker.saving is not None:
             lines[worker.saving] = None
             worker.saving = None
@@ -548,16 +598,24 @@ class GroupMachine:
             del line.held[event]
             if why is None:
                 self._tries[event] -= 1
-            elif self._tries[event] >= self._config.deliveries_max:
+            elif self._tries[event] >= self._config.deliveries_max and event not in self._awaited:
                 del self._line_of[event]
                 self._dying[event] = line
                 line.dying += 1
                 times = self._tries[event]
                 self.given_up.append(GivenUp(*event, f"deliveries: {times}, and at the last one {why}"))
                 continue
-            line.waiting.appendleft(event)
-            if event in self._until:
-                self._expiring.add(event, self._until[event], self._until)
+            self._waits_again(line, event)
+
+    def _waits_again(self, line: _Line, event: EventId) -> None:
+        """Put an event that nobody holds any more before those that wait, if it has come."""
+        if event in self._awaited:
+            self._awaited.discard(event)
+            del self._line_of[event]
+            return
+        line.waiting.appendleft(event)
+        if event in self._until:
+            self._expiring.add(event, self._until[event], self._until)
 
     def _released(self, line: _Line, *, first: bool = False) -> None:
         """Let any worker have the events of a line of which its owner holds none, and wants none."""
@@ -596,9 +654,10 @@ class GroupMachine:
             self.position[publisher] = taken.position
         known = self._known.get(publisher)
         while known and known[0] <= taken.position:
-            if (publisher, known[0]) not in self._holder:
-                self._tries.pop((publisher, known[0]), None)
-            known.popleft()
+            event = publisher, known.popleft()
+            if event not in self._holder:
+                self._tries.pop(event, None)
+                self._suspects.discard(event)
         if known is not None and not known:
             del self._known[publisher]
         if not taken and not taken.done:
@@ -624,5 +683,6 @@ class GroupMachine:
             assert all(self._holder[event] == name for event in worker.held)
             assert len(worker.held) <= self._config.unacknowledged_max
         assert sum(len(worker.held) for worker in self._workers.values()) == len(self._holder)
+        assert self._awaited <= self._holder.keys() == self._tokens.keys() <= self._line_of.keys()
         waiting = sum(len(line.waiting) + len(line.held) for line in {*self._line_of.values()})
         assert waiting == len(self._line_of), "each event is in one place"

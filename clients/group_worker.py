@@ -18,6 +18,7 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from ..protocol.ids import EventId
+from .group import Hold
 
 T = TypeVar("T")
 
@@ -27,6 +28,7 @@ class WorkerMachine(Generic[T]):
 
     def __init__(self) -> None:
         self._held: dict[EventId, int] = {}  # in order, with the number of the copy
+        self._holds: dict[EventId, Hold] = {}  # the same events
         self._copies = count()
         self._handed: set[EventId] = set()  # those of them that the program has read
         self._unread: deque[tuple[EventId, T]] = deque()
@@ -37,13 +39,18 @@ class WorkerMachine(Generic[T]):
         return dict(self._held)
 
     @property
+    def holds(self) -> dict[EventId, Hold]:
+        """What was given and is not settled, in order, as a later process of the group is told of it."""
+        return {event: self._holds[event] for event in self._held}
+
+    @property
     def next(self) -> T | None:
         """What is handed out next; None if nothing is unread."""
         return self._unread[0][1] if self._unread else None
 
-    def come(self, event: EventId, what: T) -> None:
+    def come(self, event: EventId, what: T, hold: Hold) -> None:
         """Take an event that was given."""
-        self._held[event] = next(self._copies)
+        self._held[event], self._holds[event] = next(self._copies), hold
         self._unread.append((event, what))
 
     def hand_out(self) -> T:
@@ -65,6 +72,7 @@ class WorkerMachine(Generic[T]):
         gone = {event for event in events if event in known and self._held.get(event) == known[event]}
         for event in gone:
             self._held.pop(event, None)
+            self._holds.pop(event, None)
             self._handed.discard(event)
         if any(event in gone for event, _ in self._unread):
             self._unread = deque(one for one in self._unread if one[0] not in gone)

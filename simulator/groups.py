@@ -15,19 +15,18 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Protocol, TypeVar
 
-import numpy as np
-
-from ..clients.group import Given, GroupMachine, GroupProgress, Settled
+from ..clients.group import Given, GroupMachine, GroupProgress, Hold, Settled
 from ..clients.group_worker import WorkerMachine
+from ..clients.keys import keys_of
 from ..clients.subscriber import SubscriberMachine
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.expiry import deadline
-from ..protocol.groups import PUBLISHER_KEY, GroupConfig
+from ..protocol.groups import GroupConfig
 from ..protocol.ids import ClientId, EventId
 from ..protocol.messages.pubsub import Undeliverable
 
@@ -65,7 +64,9 @@ class Member(Protocol):
 class Witness(Protocol):
     """Who records what the workers of a group get and say; see `faults.checker.groups`."""
 
-    def came(self, event: EventId, key: object) -> None: ...  # noqa: D102
+    def wants(self, begins: Mapping[int, Mapping[ClientId, int]]) -> None: ...  # noqa: D102
+    def came(self, event: EventId, key: object, wanted: Iterable[int]) -> None: ...  # noqa: D102
+    def claimed(self, worker: str, event: EventId, believed: bool) -> None: ...  # noqa: D102
     def gave(self, worker: str, event: EventId, deliveries: int, now: float) -> None: ...  # noqa: D102
     def acknowledged(self, worker: str, event: EventId) -> None: ...  # noqa: D102
     def lost(self, worker: str, event: EventId) -> None: ...  # noqa: D102
@@ -101,7 +102,7 @@ class SimulatedGroup:
     network, session
         The time, and the durable subscriber.
     key
-        Its `group_key`: the publisher, or None.
+        Its `group_key`.
     rng
         What its workers do, and how long calls take.
     witness
@@ -133,6 +134,7 @@ class SimulatedGroup:
         ] = []  # calls without an answer yet
         self._born = 0
         self._process: object = None
+        self._processes = 0
         self.calm = False
         self._begin()
         self._workers = [self._new_worker() for _ in range(WORKERS)]
@@ -143,11 +145,15 @@ class SimulatedGroup:
     def _begin(self) -> None:
         """Begin the machine of a new process, from what the last one has stored."""
         first, self._process = self._process is None, self._session.subscriber
-        stored = self._stored
+        assert self._session.subscriber is not None
+        stored, self._processes = self._stored, self._processes + 1
         self._opens_at = float("-inf") if first else self._network.now + SILENT_SECONDS
-        self._machine = GroupMachine(self.config, stored.position, stored.done, stored.tries, self._opens_at)
+        known = stored.position, stored.done, stored.tries
+        self._machine = GroupMachine(self.config, *known, self._opens_at, self._processes)
         self._events: dict[EventId, Mapping[str, object]] = {}
+        self._came = set[EventId]()  # to this process
         self._claimed = set()
+        self._witness.wants(self._session.subscriber.record()["begins"])
 
     @property
     def _alive(self) -> bool:
@@ -166,12 +172,18 @@ class SimulatedGroup:
         """Take events that reach the process."""
         if not self._alive:
             return
-        for row in rows.tolist():
-            event = batch.identity(row)
-            key = event[0] if self.config.group_key == PUBLISHER_KEY else None
-            self._witness.came(event, key)
-            if self._machine.take(*event, key, deadline(batch, row)):
-                self._events[event] = batch.take(np.array([row])).events()[0]
+        assert self._session.subscriber is not None
+        filters, taken = self._session.subscriber.subscriptions, batch.take(rows)
+        for row, (key, said) in enumerate(
+            zip(keys_of(taken, self.config.group_key), taken.events(), strict=True)
+        ):
+            event = taken.identity(row)
+            if event not in self._came:
+                self._came.add(event)
+                wanted = [number for number, each in filters.items() if each.matches(said)]
+                self._witness.came(event, key, wanted)
+            if self._machine.take(*event, key, deadline(taken, row)):
+                self._events[event] = said
         self._wake()
 
     def _store(self) -> None:
@@ -291,9 +303,14 @@ class SimulatedGroup:
             self._witness.acknowledged(name, event)
         return settled
 
-    def _claims(self, name: str, events: Sequence[EventId]) -> list[EventId]:
-        foreign = self._machine.claim(name, events, self._network.now)
+    def _claims(self, name: str, held: Mapping[EventId, Hold]) -> list[EventId]:
+        in_time = self._network.now < self._opens_at and not self._machine.knows(name)
+        foreign = self._machine.claim(name, held, self._network.now)
         self._claimed.add(name)
+        for event in held if in_time else ():
+            self._witness.claimed(name, event, event not in foreign)
+            if event not in foreign:
+                self._holders[event] = name
         return foreign
 
     # Its workers.
@@ -330,7 +347,8 @@ class SimulatedGroup:
             worker.joined, worker.unclaimed = True, worker.unclaimed or portion.stranger
             worker.machine.drop(portion.withdrawn)
             for each in portion.given:
-                worker.machine.come((each.publisher, each.sequence), (each.publisher, each.sequence))
+                event = each.publisher, each.sequence
+                worker.machine.come(event, event, each.hold)
             self._work(worker)
             self._poll(worker)
 
@@ -343,7 +361,7 @@ class SimulatedGroup:
                 self._witness.forgot(name, event)
 
     def _claim(self, worker: _Worker, then: Callable[[], None]) -> None:
-        had = worker.machine.held
+        had, holds = worker.machine.held, worker.machine.holds
         worker.unclaimed = True
         worker.asked += 1
 
@@ -353,7 +371,7 @@ class SimulatedGroup:
             worker.unclaimed = False
             then()
 
-        self._ask(worker, lambda: self._claims(worker.name, list(had)), answered)
+        self._ask(worker, lambda: self._claims(worker.name, holds), answered)
 
     def _work(self, worker: _Worker) -> None:
         """Let the program take some events, and settle them when it is done with them."""

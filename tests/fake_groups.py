@@ -18,7 +18,7 @@ class Subscriber:
     """A durable subscriber as a group uses it."""
 
     def __init__(self, beside: Any = None, position: dict[str, int] | None = None) -> None:
-        self.position, self.found_beside = position or {}, beside
+        self.position, self.found_beside, self.incarnation = position or {}, beside, 5
         self.arrivals: deque[Any] = deque()
         self.stored: list[tuple[dict[str, int], Any]] = []
         self.letters: list[tuple[str, int, Any, str]] = []

@@ -92,6 +92,11 @@ class DurableSubscriber(Subscriber):
         """The last acknowledged sequence of each publisher."""
         return self._machine.acknowledged
 
+    @property
+    def incarnation(self) -> int:
+        """The number of its incarnation, higher than those of all earlier processes of this name."""
+        return self._machine.incarnation
+
     async def _arrive(self) -> None:
         """Tell the broker that the subscriber is attached; tell another one if that has died or does not answer."""
         seen = float(self._record_found["seen"])

@@ -22,14 +22,14 @@ import logging
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 import numpy as np
 import ray
 
 from ...clients.beginnings import At
-from ...clients.group import Given, GroupMachine, Settled
+from ...clients.group import Given, GroupMachine, Hold, Settled
 from ...clients.keys import keys_of
 from ...protocol.batch import EventBatch, concat
 from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, RayvousError
@@ -168,7 +168,7 @@ class GroupActor:
                 pass
         return Portion(over=self._over)
 
-    async def claim(self, worker: str, held: Sequence[EventId]) -> tuple[EventId, ...]:
+    async def claim(self, worker: str, held: Mapping[EventId, Hold]) -> tuple[EventId, ...]:
         """Let a worker join that holds these events; return those that are not its own.
 
         A process of the group does not know its workers until they have: before, they can settle nothing.
@@ -241,7 +241,8 @@ class GroupActor:
         beside = found or {"done": {}, "tries": {}}
         tries = {(name, number): n for name, some in beside["tries"].items() for number, n in some.items()}
         opens_at = time.monotonic() + self._config.silent_seconds if restarted else -math.inf
-        self._machine = GroupMachine(self._config, self._subscriber.position, beside["done"], tries, opens_at)
+        known = self._subscriber.position, beside["done"], tries
+        self._machine = GroupMachine(self._config, *known, opens_at, self._subscriber.incarnation)
         self._subscriber.listen(self._come)
         self._tasks += [loop.create_task(self._run()), loop.create_task(self._tidy())]
         self._come()
@@ -360,7 +361,8 @@ class GroupActor:
     def _portion(self, given: Sequence[Given], withdrawn: Sequence[EventId]) -> Portion:
         found = [self._events[each.publisher, each.sequence] for each in given]
         batch = concat([batch.take(np.array([row])) for batch, row, _ in found]) if found else None
-        return Portion(batch, tuple(each.deliveries for each in given), tuple(withdrawn))
+        keys, tokens = tuple(each.hold.key for each in given), tuple(each.hold.token for each in given)
+        return Portion(batch, tuple(each.deliveries for each in given), keys, tokens, tuple(withdrawn))
 
     async def _store(self) -> None:
         """Return once everything that is done by now is stored."""

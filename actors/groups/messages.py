@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from ...clients.group import Token
 from ...protocol.batch import EventBatch
 from ...protocol.ids import EventId
 
@@ -20,6 +22,8 @@ class Portion:
     ----------
     batch, deliveries
         The events, and how often each was given, with this time; None for no events.
+    keys, tokens
+        The key of each, and the token with which it was given.
     withdrawn
         Events that the worker holds no more.
     stranger
@@ -30,6 +34,8 @@ class Portion:
 
     batch: EventBatch | None = None
     deliveries: tuple[int, ...] = ()
+    keys: tuple[Hashable | None, ...] = ()
+    tokens: tuple[Token, ...] = ()
     withdrawn: tuple[EventId, ...] = ()
     stranger: bool = False
     over: str = ""

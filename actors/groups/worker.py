@@ -32,7 +32,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from ...clients.beginnings import At, asked_for
-from ...clients.group import Settled
+from ...clients.group import Hold, Settled
 from ...clients.group_worker import WorkerMachine
 from ...protocol import checks
 from ...protocol.batch import EventBatch, Rows, concat
@@ -387,7 +387,7 @@ class GroupWorker:
             if self._closed:
                 return
             had, self._unclaimed = self._machine.held, True
-            call = self._actor.claim.remote(self.worker, list(had))
+            call = self._actor.claim.remote(self.worker, self._machine.holds)
         self._drop(self._ask(lambda: call), had)
         self._unclaimed = False
 
@@ -483,10 +483,11 @@ class GroupWorker:
         with self._changed:
             if self._listens:
                 self._lost += answer.withdrawn
-            for row, deliveries in enumerate(answer.deliveries):
+            told = zip(answer.deliveries, answer.keys, answer.tokens, strict=True)
+            for row, (deliveries, key, token) in enumerate(told):
                 assert answer.batch is not None
                 one = _Unread(answer.batch, row, answer.batch.identity(row), deliveries, now)
-                self._machine.come(one.event, one)
+                self._machine.come(one.event, one, Hold(key, token))
             self._notify()
         self._more()
 

@@ -5,25 +5,27 @@ Conditions
 * **one holder**: an event is given only while no other worker holds it.
 * **once acknowledged, never again**: an event whose acknowledgement was confirmed is not given again.
 * **in order**: with a key, an event is given only if every earlier one of its key is acknowledged, given up, or held by
-  the same worker.
+  the same worker. What comes again to a later process of the group has the order in which it comes there.
+* **one at a time**: an event is given only while no other worker holds one of its key.
 * **complete**: in the end every event of the group is acknowledged, given up, or told by name as lost. What was told as
   lost, and no worker holds, does not hinder those behind it either.
 * **timely**: no event is given after it has expired. One that has expired while no worker held it need not be done: it
   hinders neither those behind it nor the end.
+* **in vain**: of the workers that say in time to a later process of the group that they hold an event, the last that
+  was given it has it.
 * **given up late**: an event is given up only after so many deliveries as the group allows.
 * **forgotten**: a worker that lives, and has nothing in hand, has what the group believes that it holds.
 
 A worker that is recorded to have `Lost` an event holds it no more: it left, died, stood still, or refused it. In a real
 run a worker may not know yet what it has lost. There an event that is given again is lost by who held it before
-(`strict` is False), and **one holder** is not judged.
+(`strict` is False), and neither **one holder** nor **one at a time** is judged.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import count
 from typing import TypeAlias
 
 from ...protocol.ids import ClientId, EventId
@@ -65,6 +67,22 @@ class LostIt:
 
 
 @dataclass(frozen=True, slots=True)
+class Claimed:
+    """A worker said in time to a later process of the group that it holds an event, and was believed or not."""
+
+    worker: str
+    event: EventId
+    believed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """An event came to a process of the group."""
+
+    event: EventId
+
+
+@dataclass(frozen=True, slots=True)
 class GaveUp:
     """An event became a dead letter."""
 
@@ -79,7 +97,8 @@ class Forgot:
     event: EventId
 
 
-Record: TypeAlias = Gave | Acknowledging | Acknowledged | LostIt | GaveUp | Forgot
+Record: TypeAlias = Gave | Acknowledging | Acknowledged | LostIt | Claimed | Came | GaveUp | Forgot
+Settling: TypeAlias = Acknowledging | Acknowledged | GaveUp
 
 
 def group_violations(
@@ -100,7 +119,7 @@ def group_violations(
     records
         What happened, in order.
     events
-        The events of the group, in the order in which they came.
+        The events of the group, in the order in which they came; those with a record of that came then.
     keys
         The key of each event; events that are not in it have no order.
     deliveries_max
@@ -114,64 +133,124 @@ def group_violations(
     told
         The losses that were told to the group's durable subscriber.
     """
-    until, lost = expires or {}, _named(told, events)
-    found: list[str] = []
-    holder: dict[EventId, str] = {}
-    over: set[EventId] = set()
-    begun: set[EventId] = set()
-    given: dict[EventId, int] = {}
-    left: dict[object, deque[EventId]] = {}  # of each key, in order, from the first on that is not over
-    for event in events:
-        if event in keys:
-            left.setdefault(keys[event], deque()).append(event)
-    place = {event: number for number, event in enumerate(events)}
     records = list(records)
-    gone = set(withdrawn) - {each.event for each in records if not isinstance(each, Gave | LostIt | Forgot)}
-
-    def before(event: EventId) -> Iterator[EventId]:
-        waiting = left[keys[event]] if event in keys else deque[EventId]()
-        while waiting and waiting[0] in over:
-            waiting.popleft()
-        yield from takewhile(lambda each: place[each] < place[event], waiting)
-
+    late = {each.event for each in records if isinstance(each, Came)}
+    first = [event for event in events if event not in late]
+    judge = _Judge(first, keys, deliveries_max, strict, expires or {}, _named(told, events))
+    judge.gone = set(withdrawn) - {each.event for each in records if isinstance(each, Settling)}
     for each in records:
-        match each:
-            case Gave(worker, event, deliveries, now):
-                if now > until.get(event, now):
-                    found.append(
-                        f"timely: {worker} got {event} {now - until[event]:.3f} s after it had expired"
-                    )
-                if event in over:
-                    found.append(f"once acknowledged, never again: {worker} got {event}")
-                if strict and holder.get(event, worker) != worker:
-                    found.append(f"one holder: {worker} got {event}, which {holder[event]} holds")
-                for earlier in before(event):
-                    free = earlier in gone or earlier in lost or now > until.get(earlier, now)
-                    if free and earlier not in holder:
-                        continue
-                    if earlier not in over and earlier not in begun and holder.get(earlier) != worker:
-                        found.append(f"in order: {worker} got {event} before {earlier} was done")
-                holder[event] = worker
-                begun.discard(event)
-                given[event] = max(deliveries, given.get(event, 0))
+        judge.look(each)
+    excused = judge.over | set(withdrawn) | judge.until.keys() | judge.lost
+    return judge.found + [f"complete: {event} is left" for event in events if event not in excused]
+
+
+class _Judge:
+    """Looks at one record after another."""
+
+    def __init__(
+        self,
+        events: Iterable[EventId],
+        keys: Mapping[EventId, object],
+        deliveries_max: int,
+        strict: bool,
+        until: Mapping[EventId, float],
+        lost: Collection[EventId],
+    ) -> None:
+        self.until, self.lost, self.gone = until, set(lost), set[EventId]()
+        self.found: list[str] = []
+        self.over: set[EventId] = set()
+        self._keys, self._deliveries_max, self._strict = keys, deliveries_max, strict
+        self._holder: dict[EventId, str] = {}
+        self._last: dict[EventId, str] = {}  # that was given it and has not lost it since
+        self._held: dict[object, set[EventId]] = {}  # of each key
+        self._begun: set[EventId] = set()
+        self._given: dict[EventId, int] = {}
+        self._left: dict[
+            object, dict[EventId, int]
+        ] = {}  # of each key in order, with the place; some are over
+        self._places = count()
+        for event in events:
+            self._came(event)
+
+    def _came(self, event: EventId) -> None:
+        if event in self._keys:
+            left = self._left.setdefault(self._keys[event], {})
+            left.pop(event, None)
+            left[event] = next(self._places)
+
+    def _before(self, event: EventId) -> Iterator[EventId]:
+        """Return what is not over and came before an event, of its key."""
+        left = self._left[self._keys[event]] if event in self._keys else {}
+        for earlier in list(left):
+            if earlier in self.over:
+                del left[earlier]
+            elif event not in left or left[earlier] >= left[event]:
+                return
+            else:
+                yield earlier
+
+    def _holds(self, worker: str, event: EventId) -> None:
+        self._holder[event] = worker
+        self._begun.discard(event)
+        if event in self._keys:
+            self._held.setdefault(self._keys[event], set()).add(event)
+
+    def _loses(self, event: EventId) -> None:
+        self._holder.pop(event, None)
+        if event in self._keys:
+            self._held.get(self._keys[event], set()).discard(event)
+
+    def look(self, record: Record) -> None:
+        """Take in what happened next."""
+        match record:
+            case Gave():
+                self._gave(record)
             case Acknowledging(_, event):
-                begun.add(event)
+                self._begun.add(event)
             case LostIt(worker, event):
-                if holder.get(event) == worker:
-                    del holder[event]
+                if self._holder.get(event) == worker:
+                    self._loses(event)
+                if self._last.get(event) == worker:
+                    del self._last[event]
             case Acknowledged(_, event) | GaveUp(event):
-                if isinstance(each, GaveUp) and given.get(event, 0) < deliveries_max:
-                    found.append(f"given up late: {event} after {given.get(event, 0)} deliveries")
-                over.add(event)
-                holder.pop(event, None)
+                times = self._given.get(event, 0)
+                if isinstance(record, GaveUp) and times < self._deliveries_max:
+                    self.found.append(f"given up late: {event} after {times} deliveries")
+                self.over.add(event)
+                self._loses(event)
+            case Claimed(worker, event, believed):
+                if believed:
+                    self._holds(worker, event)
+                elif self._last.get(event) == worker and event not in self.over:
+                    self.found.append(f"in vain: {worker} said in time that it holds {event}")
+            case Came(event):
+                self._came(event)
             case Forgot(worker, event):
-                found.append(f"forgotten: {worker} does not have {event}, as the group believes")
-    found += [
-        f"complete: {event} is left"
-        for event in events
-        if event not in over and event not in withdrawn and event not in until and event not in lost
-    ]
-    return found
+                self.found.append(f"forgotten: {worker} does not have {event}, as the group believes")
+
+    def _gave(self, record: Gave) -> None:
+        worker, event, now = record.worker, record.event, record.at_seconds
+        holder, found = self._holder, self.found
+        if now > self.until.get(event, now):
+            found.append(f"timely: {worker} got {event} {now - self.until[event]:.3f} s after it had expired")
+        if event in self.over:
+            found.append(f"once acknowledged, never again: {worker} got {event}")
+        if self._strict and holder.get(event, worker) != worker:
+            found.append(f"one holder: {worker} got {event}, which {holder[event]} holds")
+        before = list(self._before(event))
+        for earlier in before:
+            free = earlier in self.gone or earlier in self.lost or now > self.until.get(earlier, now)
+            if free and earlier not in holder:
+                continue
+            if earlier not in self._begun and holder.get(earlier) != worker:
+                found.append(f"in order: {worker} got {event} before {earlier} was done")
+        beside = self._held.get(self._keys[event], set()) if event in self._keys and self._strict else set()
+        for other in sorted(beside - {event, *before} - self._begun):
+            if holder[other] != worker:
+                found.append(f"one at a time: {worker} got {event} while {holder[other]} held {other}")
+        self._holds(worker, event)
+        self._last[event] = worker
+        self._given[event] = max(record.deliveries, self._given.get(event, 0))
 
 
 def _named(told: Iterable[Lost], events: Iterable[EventId]) -> set[EventId]:
@@ -193,17 +272,27 @@ class GroupRecord:
         self.records: list[Record] = []
         self._events: dict[EventId, None] = {}
         self._keys: dict[EventId, object] = {}
-        self._withdrawn: frozenset[EventId] = frozenset()
+        self._wanted: dict[EventId, set[int]] = {}  # the subscriptions that did, of those that came
 
-    def cancelled(self) -> None:
-        """Record that a subscription of the group was cancelled: what only that wanted does not come again."""
-        self._withdrawn = frozenset(self._events)
+    def wants(self, begins: Mapping[int, Mapping[ClientId, int]]) -> None:
+        """Record which subscriptions the group still has, and where each begins: a new process, or one is cancelled.
 
-    def came(self, event: EventId, key: object) -> None:
-        """Record that an event came; only the first time counts. None is no key."""
-        self._events[event] = None
-        if key is not None:
-            self._keys[event] = key
+        What only others wanted need not come again.
+        """
+        for (publisher, sequence), wanted in self._wanted.items():
+            wanted &= {number for number, marks in begins.items() if marks.get(publisher, 0) < sequence}
+
+    def came(self, event: EventId, key: object, wanted: Iterable[int] = (0,)) -> None:
+        """Record that an event came to a process of the group, and which subscriptions want it. None is no key."""
+        self.records.append(Came(event))
+        if event not in self._events:
+            self._events[event], self._wanted[event] = None, set(wanted)
+            if key is not None:
+                self._keys[event] = key
+
+    def claimed(self, worker: str, event: EventId, believed: bool) -> None:
+        """Record that a worker says in time to a later process of the group that it holds an event."""
+        self.records.append(Claimed(worker, event, believed))
 
     def gave(self, worker: str, event: EventId, deliveries: int, now: float = 0.0) -> None:
         """Record that a worker was given an event."""
@@ -237,7 +326,7 @@ class GroupRecord:
             [*self._events],
             self._keys,
             deliveries_max=deliveries_max,
-            withdrawn=self._withdrawn,
+            withdrawn={event for event, wanted in self._wanted.items() if not wanted},
             expires=expires,
             told=told,
         )

@@ -7,11 +7,15 @@ damaged there are none: brokers are judged from a later time on then, and groups
 from __future__ import annotations
 
 import random
+from typing import Final
 
 from ...protocol.groups import PUBLISHER_KEY
 from ...protocol.ids import ClientId
 from .cases import Case
 from .damage_cases import is_damaged
+
+KEY: Final = "symbol"
+"""The attribute whose values have to be processed in order, of groups that have one: most events of a case have it."""
 
 
 def groups_of(case: Case) -> dict[ClientId, str | None]:
@@ -19,5 +23,9 @@ def groups_of(case: Case) -> dict[ClientId, str | None]:
     if not (case.stable and case.features.heals) or is_damaged(case):
         return {}
     rng = random.Random(f"chaos/groups/{case.seed}")
+    others = random.Random(
+        f"chaos/keys of groups/{case.seed}"
+    )  # came later, and changes nothing of the former
     drawn = ((name, rng.random(), rng.choice((None, PUBLISHER_KEY))) for name in case.durable)
-    return {name: key for name, share, key in drawn if share < 0.5}
+    keys = ((name, share, key or others.choice((None, KEY))) for name, share, key in drawn)
+    return {name: key for name, share, key in keys if share < 0.5}

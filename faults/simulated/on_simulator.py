@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from ...protocol.errors import ClientError
 from ...protocol.ids import BrokerId, ClientId, EventId
+from ...protocol.messages.pubsub import Lost
 from ...protocol.traces.account import Account
+from ...protocol.traces.trace import LossTold
 from ...routing.topologies.cluster_trees import topology_of
 from ...simulator.hosts import in_memory, in_memory_with_sums
 from ...simulator.operations import SimulatedOperations
@@ -152,7 +154,7 @@ class OnSimulator:
             if session is not None and action.number in session.machine.subscriptions:
                 network.unsubscribe(client, action.number)  # else it was dead when it was to subscribe
                 if client in self.groups:
-                    self.groups[client].cancelled()
+                    self.groups[client].wants(session.machine.record()["begins"])
         elif action.do == "move":
             if self._case.features.heals:
                 network.move(client, broker)
@@ -290,6 +292,14 @@ class OnSimulator:
         return trace
 
     @property
+    def _lost_for_all(self) -> list[Lost]:
+        """What nobody can have any more, and nobody is told of: it was only where a broker or publisher is for good."""
+        operations, expired = self.network.account.operations, self._expired_by_now
+        lost = [op for op in operations if isinstance(op, LossTold) and not op.client]
+        events = [(op.publisher, op.sequence) for op in lost]
+        return [Lost(*event, event[1]) for event in events if event not in expired]
+
+    @property
     def _expired_by_now(self) -> dict[EventId, float]:
         expires = self.network.account.expires
         return {event: until for event, until in expires.items() if until < self.now}
@@ -299,10 +309,11 @@ class OnSimulator:
         network = self.network
         for found in self._replaying.violations():
             report.problem(found)
+        lost = self._lost_for_all
         for name, record in self.groups.items():
             most = network.clients.groups[name].config.deliveries_max
             told = network.account.losses.get(name, ())
-            for found in record.violations(most, self._expired_by_now, told):
+            for found in record.violations(most, self._expired_by_now, [*told, *lost]):
                 report.problem(f"group {name}: {found}")
         if network.features.admits:
             books = clients_of(network)

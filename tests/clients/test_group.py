@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.clients.group import Given, GroupMachine, GroupProgress
+from rayvous.clients.group import Given, GroupMachine, GroupProgress, Hold, Token
 from rayvous.faults.checker.groups import (
     Acknowledged,
+    Came,
+    Claimed,
     Gave,
     GaveUp,
     GroupRecord,
@@ -17,6 +19,7 @@ from rayvous.faults.checker.groups import (
     group_violations,
 )
 from rayvous.protocol.groups import GroupConfig
+from rayvous.protocol.messages.pubsub import Lost
 
 CONFIG = GroupConfig("workers", ack_seconds=10.0, deliveries_max=3, unacknowledged_max=4, silent_seconds=30.0)
 
@@ -27,6 +30,11 @@ def machine_of(*keys: Hashable | None, config: GroupConfig = CONFIG) -> GroupMac
     for number, key in enumerate(keys, 1):
         assert machine.take("p", number, key)
     return machine
+
+
+def holding(*numbers: int, key: Hashable | None = None, token: Token = (0, 1)) -> dict[tuple[str, int], Hold]:
+    """Return what a worker says that it holds of p."""
+    return {("p", number): Hold(key, token) for number in numbers}
 
 
 def got(machine: GroupMachine, name: str, now: float = 0.0) -> list[int]:
@@ -184,20 +192,23 @@ def test_a_later_process_gives_nothing_again_that_was_acknowledged_and_hears_wha
     assert (kept.position, kept.done, kept.tries) == ({"p": 3}, {}, {("p", 5): 1})
     machine.refuse("a", ("p", 5), 0.0)
     again = GroupMachine(CONFIG, kept.position, {"p": [(5, 5)]}, kept.tries, opens_at=10.0)
-    assert again.claim("a", [("p", 4), ("p", 5), ("p", 2)], 1.0) == [("p", 5), ("p", 2)]
+    assert again.claim("a", holding(4, key="y") | holding(5, key="x") | holding(2, key="y"), 1.0) == [
+        ("p", 5),
+        ("p", 2),
+    ]
     assert [again.take("p", number, "xyxyx"[number - 1]) for number in range(1, 6)] == [False] * 3 + [
         True,
         False,
     ]
     assert got(again, "b", 5.0) == [], "workers say first what they hold"
     again.check()
-    assert got(again, "b", 10.0) == [] and again.claim("b", [("p", 4)], 10.0) == [("p", 4)]
+    assert got(again, "b", 10.0) == [] and again.claim("b", holding(4, key="y"), 10.0) == [("p", 4)]
     assert again.acknowledge("a", ("p", 4), 11.0) and again.position == {"p": 5}
 
 
 def test_an_acknowledgement_of_what_has_not_come_again_yet_counts() -> None:
     again = GroupMachine(CONFIG, {"p": 3}, {}, {}, opens_at=10.0)
-    assert again.claim("a", [("p", 4)], 1.0) == [] and again.acknowledge("a", ("p", 4), 2.0)
+    assert again.claim("a", holding(4), 1.0) == [] and again.acknowledge("a", ("p", 4), 2.0)
     assert again.progress().done == {"p": [(4, 4)]}
     assert not again.take("p", 4) and again.position == {"p": 4} and again.progress().done == {}
 
@@ -205,12 +216,104 @@ def test_an_acknowledgement_of_what_has_not_come_again_yet_counts() -> None:
 def test_what_never_comes_again_is_forgotten_when_the_position_passes_it() -> None:
     """A broker gave it up meanwhile."""
     again = GroupMachine(CONFIG, {"p": 1}, {"p": [(3, 3)]}, {("p", 2): 1, ("p", 4): 2}, opens_at=10.0)
-    assert again.claim("a", [("p", 4)], 1.0) == []
+    assert again.claim("a", holding(4), 1.0) == []
     assert again.take("p", 5) and got(again, "b", 10.0) == [5]
     assert again.acknowledge("b", ("p", 5), 10.0)
     assert again.progress() == GroupProgress({"p": 5}, {}, {("p", 4): 2}), "a worker still holds 4"
     assert again.acknowledge("a", ("p", 4), 11.0)
     assert again.progress() == GroupProgress({"p": 5}, {}, {})
+
+
+def later(
+    *numbers: int, key: Hashable | None = "x", tries: dict[tuple[str, int], int] | None = None
+) -> GroupMachine:
+    """Return a later process of a group, which opens at 10, and to which these events of p came."""
+    again = GroupMachine(CONFIG, {}, {}, tries, opens_at=10.0, process=9)
+    for number in numbers:
+        assert again.take("p", number, key)
+    return again
+
+
+def test_those_behind_what_a_worker_holds_wait_for_it_also_if_it_never_comes_again() -> None:
+    """It has expired, or its broker gave it up. Its worker says before or after the others have come that it has it."""
+    for first in ((), (3, 4)):
+        again = later(*first)
+        assert again.claim("a", holding(1, 2, key="x"), 1.0) == []
+        for number in (3, 4):
+            assert number in first or again.take("p", number, "x")
+        again.check()
+        assert got(again, "b", 10.0) == [], "they go to a only"
+        assert again.acknowledge("a", ("p", 1), 10.0) and got(again, "b", 10.0) == []
+        assert got(again, "a", 10.0) == [3, 4] and again.workers == {"a": 3, "b": 0}
+        again.leave("a", "died")
+        assert again.workers == {"b": 0} and len(again) == 2, "nobody has 2 any more"
+        again.check()
+        assert got(again, "b", 10.0) == [3]
+
+
+def test_what_has_come_and_must_be_given_before_is_not_passed_over_by_what_a_worker_says() -> None:
+    again = later(1, 2, 4)
+    assert again.claim("a", holding(2, 5, key="x"), 1.0) == [("p", 2), ("p", 5)]
+    again.check()
+    assert again.claim("b", {("q", 7): Hold("x", (0, 1))}, 1.0) == [], "of another publisher nobody knows"
+    again.check()
+    assert again.acknowledge("b", ("q", 7), 2.0) and got(again, "a", 10.0) == [1, 2, 4]
+
+
+def test_who_was_given_it_last_has_it_whoever_says_so_first() -> None:
+    """The other one was taken for dead by an earlier process. It is told, and what is behind is taken from it, too."""
+    for stale, right in [((1, 8), (1, 9)), ((1, 900), (2, 3))]:
+        again = later(1, 2, 3)
+        assert again.claim("stale", holding(1, 2, key="x", token=stale), 1.0) == []
+        assert again.claim("right", holding(1, key="x", token=right), 1.0) == []
+        assert again.withdraw("stale") == [("p", 1), ("p", 2)] and not again.acknowledge(
+            "stale", ("p", 1), 1.0
+        )
+        again.check()
+        assert got(again, "stale", 10.0) == [] and got(again, "right", 10.0) == [2, 3]
+        again = later(1)
+        assert again.claim("right", holding(1, key="x", token=right), 1.0) == []
+        refused = again.claim("stale", holding(1, 2, key="x", token=stale), 1.0)
+        assert refused == [("p", 1), ("p", 2)] and again.workers == {"right": 1, "stale": 0}
+        again.check()
+
+
+def test_each_time_that_an_event_is_given_its_token_rises_over_processes_too() -> None:
+    tokens = []
+    for process in (1, 2):
+        machine = GroupMachine(CONFIG, process=process)
+        for name in ("a", "b") * process:
+            machine.take("p", 1, "x")
+            machine.hear(name, 0.0)
+            (given,) = machine.give(name, 0.0)
+            assert given.hold.key == "x"
+            tokens.append(given.hold.token)
+            machine.leave(name)
+    assert tokens == sorted(set(tokens))
+
+
+def test_what_is_given_up_and_those_behind_it_are_nobodys_whatever_workers_say() -> None:
+    again = later(1, 2, tries={("p", 1): 3})
+    assert again.claim("a", holding(1, key="x", token=(0, 2)), 1.0) == []
+    assert again.refuse("a", ("p", 1), 1.0) == [("p", 1)] and len(again.given_up) == 1
+    assert again.claim("b", holding(1, 2, key="x"), 1.0) == [("p", 1), ("p", 2)]
+    again.check()
+    again.buried(("p", 1))
+    assert got(again, "b", 10.0) == [2]
+    again = later(1, key=None, tries={("p", 1): 3})
+    assert again.claim("a", holding(1), 1.0) == [] and again.refuse("a", ("p", 1), 1.0) == [("p", 1)]
+    assert again.claim("b", holding(1), 1.0) == [("p", 1)]
+
+
+def test_what_a_worker_held_that_never_came_is_forgotten_when_it_is_lost_and_the_position_has_passed_it() -> (
+    None
+):
+    again = later()
+    assert again.claim("a", holding(1, 2, key="x"), 1.0) == []
+    assert again.refuse("a", ("p", 2), 1.0) == [("p", 2)]
+    again.leave("a", "died")
+    assert again.take("p", 3, "x") and got(again, "b", 10.0) == [3] and again.acknowledge("b", ("p", 3), 10.0)
+    assert again.progress() == GroupProgress({"p": 3}, {}, {}) and not again._suspects
 
 
 def test_a_line_that_is_kept_for_a_worker_has_its_delay_too() -> None:
@@ -258,7 +361,11 @@ STEP = st.one_of(
     st.tuples(st.just("leave"), st.sampled_from("abc"), st.sampled_from(["", "died"])),
     st.tuples(st.just("wait"), st.sampled_from([1.0, 11.0, 31.0]), st.none()),
     st.tuples(st.just("bury"), st.none(), st.none()),
-    st.tuples(st.just("restart"), st.sampled_from(["abc", "a", ""]), st.none()),
+    st.tuples(
+        st.just("restart"),
+        st.sampled_from(["abc", "bca", "cb", "a", ""]),
+        st.sampled_from([(), (0,), (0, 1, 2)]),
+    ),
 )
 
 
@@ -269,13 +376,17 @@ class Run:
         self.machine, self.dumb, self.now = GroupMachine(config), Dumb(config), 0.0
         self.records: list[Record] = []
         self.last = dict.fromkeys("pq", 0)
+        self.processes = 0
+        # What each worker's process believes that it holds, and what no process of the group gets again.
+        self.has: dict[str, dict[tuple[str, int], Hold]] = {name: {} for name in "abc"}
+        self.gone: set[tuple[str, int]] = set()
 
-    def sync(self, name: str) -> None:
-        """Record what a worker has lost since."""
+    def sync(self) -> None:
+        """Record what workers have lost since."""
         for event, holder in list(self.dumb.state.items()):
-            if holder == name and not self.machine.holds(name, event):
-                self.dumb.state[event] = "waiting"
-                self.records.append(LostIt(name, event))
+            if holder in self.has and not self.machine.holds(holder, event):
+                self.dumb.state[event] = "over" if event in self.gone else "waiting"
+                self.records.append(LostIt(holder, event))
         for letter in self.machine.given_up:
             self.dumb.state[letter.publisher, letter.sequence] = "dying"
 
@@ -287,71 +398,106 @@ class Run:
             self.records.append(GaveUp(event))
             self.machine.buried(event)
 
+    def drop(self, name: str, events: list[tuple[str, int]]) -> None:
+        for event in events:
+            self.has[name].pop(event, None)
+
+    def claim(self, name: str, in_time: bool) -> None:
+        """Let a worker that is not known say what it holds, and drop what is not its own."""
+        said = self.has[name]
+        foreign = self.machine.claim(name, said, self.now)
+        for event in said if in_time else ():
+            self.records.append(Claimed(name, event, event not in foreign))
+            if event not in foreign:
+                self.dumb.state[event] = name
+        self.drop(name, foreign)
+
     def give(self, name: str, asks: bool) -> None:
+        if not self.machine.knows(name):
+            self.claim(name, in_time=False)
         self.machine.hear(name, self.now, asks=asks)
+        self.drop(name, self.machine.withdraw(name))
         for each in self.machine.give(name, self.now):
             event = each.publisher, each.sequence
             assert event in self.dumb.may_get(name, self.now), (name, event)
             self.dumb.state[event] = name
+            self.has[name][event] = each.hold
             self.records.append(Gave(name, event, each.deliveries))
 
     def held(self, name: str) -> list[tuple[str, int]]:
         return [event for event, holder in self.dumb.state.items() if holder == name]
+
+    def acknowledge(self, name: str, event: tuple[str, int]) -> None:
+        assert self.machine.acknowledge(name, event, self.now)
+        self.dumb.state[event] = "over"
+        self.drop(name, [event])
+        self.records.append(Acknowledged(name, event))
 
     def step(self, what: str, given: str | float, more: object) -> None:
         machine = self.machine
         if what == "take":
             self.last[given] += 1 + len(self.dumb.events) % 2  # other events are not of the subscription
             event = given, self.last[given]
-            key = None if more is None else (given, more)
-            self.dumb.events.append((event, key))
+            self.dumb.events.append((event, more))
             self.dumb.state[event] = "waiting"
-            assert machine.take(*event, key) and not machine.take(*event, key)
+            assert machine.take(*event, more) and not machine.take(*event, more)
         elif what == "give":
             self.give(given, bool(more))
         elif what in ("acknowledge", "refuse") and self.held(given):
             held = self.held(given)
             event = held[more % len(held)]
             if what == "acknowledge":
-                assert machine.acknowledge(given, event, self.now)
-                self.dumb.state[event] = "over"
-                self.records.append(Acknowledged(given, event))
+                self.acknowledge(given, event)
             else:
                 key = dict(self.dumb.events)[event]
                 withdrawn = machine.refuse(given, event, self.now, 2.0)
                 assert withdrawn is not None and withdrawn[0] == event
                 self.dumb.until[event if key is None else key] = self.now + 2.0
-                self.sync(given)
+                self.drop(given, withdrawn)
+                self.sync()
                 assert all(self.dumb.state[each] != given for each in withdrawn)
         elif what == "leave":
-            machine.leave(given, more)
+            machine.leave(given, more)  # "died" is what the group thinks: the process may only have been slow
+            if not more:
+                self.has[given].clear()
         elif what == "wait":
             self.now += given
             machine.tick(self.now)
         elif what == "bury":
             self.bury()
         elif what == "restart":
-            self.restart(given)
-        for name in "abc":
-            self.sync(name)
-        machine = self.machine
-        machine.check()
+            self.restart(given, more)
+        self.sync()
+        self.machine.check()
         over = [event for event, state in self.dumb.state.items() if state in ("dying", "over")]
-        assert len(machine) == len(self.dumb.events) - len(over)
+        assert len(self.machine) == len(self.dumb.events) - len(over)
 
-    def restart(self, who_returns: str) -> None:
+    def restart(self, who_returns: str, lost: tuple[int, ...]) -> None:
+        """Let a later process begin: these workers say in this order what they hold, and some events never come."""
         kept = self.machine.progress()
+        self.processes += 1
         opens = self.now + 5.0
-        self.machine = GroupMachine(self.dumb.config, kept.position, kept.done, kept.tries, opens)
+        self.machine = GroupMachine(
+            self.dumb.config, kept.position, kept.done, kept.tries, opens, self.processes
+        )
         self.dumb.until.clear()
-        self.dumb.state |= {event: "waiting" for event, state in self.dumb.state.items() if state == "dying"}
+        left = [event for event, _ in self.dumb.events if self.dumb.state[event] != "over"]
+        self.gone.update(event for place, event in enumerate(left) if place in lost)
+        for event in left:
+            if self.dumb.state[event] == "dying" or (
+                event in self.gone and self.dumb.state[event] == "waiting"
+            ):
+                self.dumb.state[event] = "over" if event in self.gone else "waiting"
+        rightful = {event: self.dumb.state[event] for event in left}
         half = len(self.dumb.events) // 2
         for place, (event, key) in enumerate([*self.dumb.events, (("", 0), None)]):
             if place == half:
                 for name in who_returns:
-                    self.machine.claim(name, self.held(name), self.now)
-            if event[1]:
+                    self.claim(name, in_time=True)
+            if event[1] and event not in self.gone:
                 self.machine.take(*event, key)
+        for event, name in rightful.items():
+            assert name not in who_returns or name not in self.has or self.machine.holds(name, event)
         self.now = opens
 
 
@@ -370,19 +516,18 @@ def test_it_gives_what_the_reference_allows_and_in_the_end_everything(
         for name in "ab":
             run.give(name, True)
             for event in run.held(name):
-                if run.machine.acknowledge(name, event, run.now):
-                    run.dumb.state[event] = "over"
-                    run.records.append(Acknowledged(name, event))
+                run.acknowledge(name, event)
         run.machine.tick(run.now)
-        for name in "abc":
-            run.sync(name)
+        run.sync()
         run.bury()
     keys = {event: key for event, key in run.dumb.events if key is not None}
     events = [event for event, _ in run.dumb.events]
-    assert group_violations(run.records, events, keys, deliveries_max=3) == []
+    told = [Lost(publisher, number, number) for publisher, number in run.gone]
+    assert group_violations(run.records, events, keys, deliveries_max=3, told=told) == []
     assert not len(run.machine) and run.machine.outstanding == 0
-    assert run.machine.position == {name: last for name, last in run.last.items() if last}
-    assert run.machine.progress().done == {} and run.machine.progress().tries == {}
+    if not run.gone:  # what never comes again the position passes later, or not
+        assert run.machine.position == {name: last for name, last in run.last.items() if last}
+        assert run.machine.progress().done == {} and run.machine.progress().tries == {}
 
 
 @pytest.mark.parametrize(
@@ -392,6 +537,14 @@ def test_it_gives_what_the_reference_allows_and_in_the_end_everything(
         ([Gave("a", ("p", 1)), Acknowledged("a", ("p", 1)), Gave("a", ("p", 1))], "never again"),
         ([Gave("a", ("p", 1)), Gave("b", ("p", 2))], "in order"),
         ([Gave("a", ("p", 1)), LostIt("a", ("p", 1)), Gave("a", ("p", 2))], "in order"),
+        ([Gave("a", ("p", 2)), Gave("b", ("p", 1))], "one at a time"),
+        ([Gave("a", ("p", 1)), Claimed("b", ("p", 1)), Claimed("a", ("p", 1), False)], "in vain: a"),
+        ([Gave("a", ("p", 1)), Claimed("a", ("p", 1), False)], "in vain: a said in time"),
+        ([Claimed("b", ("p", 1)), Gave("a", ("p", 2))], "in order"),
+        (
+            [Came(("p", 2)), Gave("a", ("p", 2)), Came(("p", 1)), Came(("p", 2)), Gave("b", ("p", 2))],
+            "in order",
+        ),
         ([Gave("a", ("p", 1)), GaveUp(("p", 1))], "given up late"),
         ([Gave("a", ("p", 1)), Acknowledged("a", ("p", 1))], "complete: ('p', 2)"),
     ],
@@ -405,10 +558,13 @@ def test_the_conditions_notice_what_is_against_them(records: list[Record], said:
 def test_what_came_before_a_cancellation_need_not_come_again() -> None:
     """A later process of the group is not given what only a cancelled subscription wanted."""
     record = GroupRecord()
-    record.came(("p", 1), None)
-    record.cancelled()
-    record.came(("p", 2), None)
-    assert record.violations(3) == ["complete: ('p', 2) is left"]
+    record.came(("p", 1), None, [1])
+    record.came(("p", 2), None, [1, 2])
+    record.came(("p", 3), None, [1, 2])
+    record.wants({2: {"p": 2}})
+    record.came(("p", 4), None, [2])
+    record.came(("p", 5), None, [])
+    assert record.violations(3) == ["complete: ('p', 3) is left", "complete: ('p', 4) is left"]
 
 
 def test_what_expires_while_it_waits_is_done_and_lets_those_behind_it_go() -> None:

@@ -22,9 +22,11 @@ from patience import PATIENCE_SECONDS
 from rayvous.actors.groups.actor import GroupActor
 from rayvous.actors.network import groups
 from rayvous.actors.network.directory import NAMESPACE, group_name
+from rayvous.clients.group import Hold, Token
 from rayvous.faults.checker.groups import (
     Acknowledged,
     Acknowledging,
+    Claimed,
     Gave,
     LostIt,
     Record,
@@ -170,11 +172,12 @@ def recorded(folder: Path) -> type[GroupActor]:
             await super()._begin()
             file = (folder / f"group-{os.getpid()}").open("a", buffering=1)
             machine, opens_at = self._machine, [self._machine._opens_at]
-            give, acknowledge, holds, loses = (
+            give, acknowledge, holds, loses, believes = (
                 machine.give,
                 machine.acknowledge,
                 machine._holds,
                 machine._loses,
+                machine._believes,
             )
 
             def say(what: str, worker: str, event: tuple[str, int]) -> None:
@@ -186,9 +189,15 @@ def recorded(folder: Path) -> type[GroupActor]:
                     say("opens", "", ("", 0))
                 return give(name, now, most)
 
-            def held(name: str, event: tuple[str, int], now: float) -> None:
+            def held(name: str, event: tuple[str, int], now: float, token: Token) -> None:
                 say("holds", name, event)
-                holds(name, event, now)
+                holds(name, event, now, token)
+
+            def believed(name: str, event: tuple[str, int], hold: Hold, now: float) -> bool:
+                found = believes(name, event, hold, now)
+                if opens_at and now < opens_at[0] and not found:
+                    say("refused", name, event)
+                return found
 
             def lost(name: str, event: tuple[str, int]) -> None:
                 say("lost", name, event)
@@ -201,7 +210,7 @@ def recorded(folder: Path) -> type[GroupActor]:
 
             say("begins", "", ("", 0))
             for name, method in {
-                "give": given, "acknowledge": acknowledged, "_holds": held, "_loses": lost,
+                "give": given, "acknowledge": acknowledged, "_holds": held, "_loses": lost, "_believes": believed,
             }.items():  # fmt: skip
                 setattr(machine, name, method)
 
@@ -232,19 +241,20 @@ def records_of(lines: list[tuple[int, str, str, str, int, int]]) -> list[Record]
 def holders_of(lines: list[tuple[int, str, str, str, int, int]]) -> list[Record]:
     """Return who held what as the group had it: a later process takes those for dead that have not claimed in time."""
     found, holder = list[Record](), dict[tuple[str, int], str]()
-    claimed = set[tuple[str, int]]()
+    claimed, claims = set[tuple[str, int]](), False
     for _, what, worker, publisher, sequence, _ in lines:
         event = publisher, sequence
         match what:
             case "begins":
-                claimed = set()
+                claimed, claims = set(), True
+            case "refused":
+                found.append(Claimed(worker, event, False))
             case "opens":
+                claims = False
                 found += [LostIt(of, each) for each, of in holder.items() if each not in claimed]
                 holder = {each: of for each, of in holder.items() if each in claimed}
             case "holds":
-                found += [Gave(worker, event)] * (
-                    holder.get(event) != worker
-                )  # else it is claimed, and was given before
+                found.append(Claimed(worker, event) if claims else Gave(worker, event))
                 holder[event] = worker
                 claimed.add(event)
             case "settled":
@@ -263,10 +273,14 @@ def test_a_second_holder_is_seen_unless_the_first_did_not_claim_in_time() -> Non
     def holds(worker: str) -> tuple[int, str, str, str, int, int]:
         return 0, "holds", worker, "p", 1, 1
 
+    def refused(worker: str) -> tuple[int, str, str, str, int, int]:
+        return 0, "refused", worker, "p", 1, 1
+
     for lines, sound in [
         ([holds("a"), holds("b")], False),
         ([holds("a"), begins, holds("a"), opens, holds("b")], False),
-        ([holds("a"), begins, holds("b")], False),
+        ([holds("a"), begins, holds("b"), refused("a")], False),
+        ([holds("a"), begins, holds("b"), opens], True),
         ([holds("a"), begins, opens, holds("b")], True),
         ([holds("a"), (0, "lost", "a", "p", 1, 1), holds("b")], True),
     ]:

@@ -1,14 +1,15 @@
 """Consumer groups in chaos: brokers, the group's process and its workers die, and the conditions of a group hold."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 from draws import slow, thorough
 from rayvous.clients.group import GroupMachine, GroupProgress
 from rayvous.clients.group_worker import WorkerMachine
-from rayvous.faults.checker.groups import Acknowledged, Gave, GaveUp, GroupRecord, LostIt
-from rayvous.faults.plans.group_cases import groups_of
+from rayvous.faults.checker.groups import Acknowledged, Claimed, Gave, GaveUp, GroupRecord, LostIt
+from rayvous.faults.plans.group_cases import KEY, groups_of
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.faults.simulated.judging import durable_problems
 from rayvous.faults.simulated.on_simulator import OnSimulator
@@ -19,6 +20,8 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator import groups
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
+
+HOLDS = WorkerMachine.holds.fget
 
 
 def group(key=None, rng=None):
@@ -156,6 +159,72 @@ def forgets_what_came_again(machine, events, had=None, drop=WorkerMachine.drop):
     return drop(machine, events)
 
 
+class Slow(Random):
+    """The draws of workers that work for so long, and to which nothing else happens."""
+
+    def __init__(self, seconds):
+        super().__init__(3)
+        self.seconds = seconds
+
+    def choice(self, seq):
+        return self.seconds if seq == (0.0, 0.05, 0.5) else 0.0
+
+    def random(self):
+        return 0.99
+
+
+def holds_of(changed):
+    """Return what a worker says of each event that it holds, but for this."""
+    return property(
+        lambda machine: {event: replace(hold, **changed) for event, hold in HOLDS(machine).items()}
+    )
+
+
+def begin_again(net):
+    net.stop("workers")
+    net.start("workers")
+    net.advance(0.1)
+
+
+@pytest.mark.parametrize(("changed", "found"), [({}, False), ({"key": None}, True)])
+def test_those_behind_what_a_worker_holds_wait_although_it_has_expired_when_the_group_begins_again(
+    monkeypatch, changed, found
+):
+    monkeypatch.setattr(WorkerMachine, "holds", holds_of(changed))
+    net, record = group(PUBLISHER_KEY, Slow(2.8))
+    net.publish("p", 0, [{"n": 1}] * 5, ttl=0.5)  # all that a worker may hold
+    net.advance(0.6)
+    begin_again(net)
+    publish(net, 3)
+    net.advance(60.0)
+    expired = net.account.expires
+    assert any("in order" in each for each in record.violations(4, expired)) == found
+    assert made(record)[Acknowledged] >= 3
+
+
+def believes_who_says_so_first(machine, name, line, token):
+    return line.owner in (None, name)
+
+
+@pytest.mark.parametrize("change", [GroupMachine._yielded, believes_who_says_so_first])
+def test_who_was_taken_for_dead_is_not_believed_when_the_group_begins_again(monkeypatch, change):
+    monkeypatch.setattr(GroupMachine, "_yielded", change)
+    net, record = group(PUBLISHER_KEY, Slow(4.5))
+    net.publish("p", 0, [{"n": 1}])
+    net.advance(1.0)
+    workers = net.clients.groups["workers"]._workers
+    (first,) = (each for each in workers if each.machine.held)
+    first.stalls_until = net.now + 2.5
+    net.advance(2.4)
+    (second,) = (each for each in workers if each.machine.held and each is not first)
+    second.stalls_until = net.now + 1.0  # so the first one says first that it holds the event
+    begin_again(net)
+    net.advance(60.0)
+    wrong = [f"in vain: {second.name} said in time that it holds ('p', 1)"]
+    assert record.violations(4) == (wrong if change is believes_who_says_so_first else [])
+    assert made(record)[Claimed] == 2
+
+
 @pytest.mark.parametrize("delays", [(0.0,), groups.DELAYS_SECONDS])
 def test_answers_to_polls_and_refusals_cross_where_their_delays_are_drawn_apart(monkeypatch, delays):
     """Only then it is seen that a worker forgets the copy that has come again before its refusal has returned."""
@@ -193,7 +262,7 @@ def test_sabotage_is_caught(monkeypatch, method, change, found):
 
 def test_a_case_has_groups_where_subscribers_are_durable_and_nothing_is_damaged():
     drawn = [draw_sim_case(seed, stable=True) for seed in range(8)]
-    assert {key for case in drawn for key in groups_of(case).values()} == {None, PUBLISHER_KEY}
+    assert {key for case in drawn for key in groups_of(case).values()} == {None, PUBLISHER_KEY, KEY}
     assert all(groups_of(case).keys() <= set(case.durable) for case in drawn)
     assert not any(groups_of(draw_sim_case(seed)) for seed in range(8))
     assert not any(groups_of(draw_sim_case(seed, stable=True, damage=True)) for seed in range(8))
@@ -217,3 +286,24 @@ def test_chaos_with_everything_and_groups(seed, brokers_max):
     assert groups_of(case) or seed != 4
     report = run_case(case)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+SCHEMES = ("hybrid", "flooding", "hierarchical", "match-first", "hypercube", "lbdd", "point-to-point")
+
+
+@pytest.mark.parametrize(
+    "seed", [4250, slow(4554), slow(4098), thorough(4049), thorough(4341), thorough(4495)]
+)
+def test_seeds_that_failed_hold(seed):
+    """Order after a restart of the group, with events that do not come again; and two errors of the judge."""
+    case = draw_sim_case(
+        seed,
+        stable=True,
+        operations=True,
+        admission=seed % 2 == 1,
+        scheme=SCHEMES[seed % 7],
+        brokers_max=16,
+        seconds=12.0,
+    )
+    report = run_case(case)
+    assert report.holds, (report.problems, report.verdict.examples)

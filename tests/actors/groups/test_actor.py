@@ -10,9 +10,14 @@ from fake_groups import Subscriber, begun
 from patience import PATIENCE_SECONDS
 from rayvous.actors.groups import actor as module
 from rayvous.actors.network.network import Network
+from rayvous.clients.group import Hold
 from rayvous.protocol.errors import BrokerUnavailable, InputError, NameTaken
 from rayvous.recovery.durability.codec import decode, encode
 from rayvous.routing.language.questions import to_filter
+
+
+def holding(*numbers: int) -> dict[tuple[str, int], Hold]:
+    return {("p", number): Hold(None, (1, number)) for number in numbers}
 
 
 def numbers(portion: Any) -> list[int]:
@@ -43,7 +48,7 @@ def test_an_acknowledgement_is_confirmed_when_it_is_stored_and_those_that_come_m
         settled = await group.settle("a", [("p", 1), ("p", 9)])
         assert settled.foreign == (("p", 9),)
         assert subscriber.stored[-1] == ({"p": 3}, {"done": {"p": [(5, 5)]}, "tries": {"p": {4: 1}}})
-        assert await group.claim("b", [("p", 4)]) == (("p", 4),)
+        assert await group.claim("b", holding(4)) == (("p", 4),)
         before = len(subscriber.stored)
         assert (await group.settle("b", [("p", 4)])).foreign == (("p", 4),) and len(
             subscriber.stored
@@ -86,12 +91,12 @@ def test_a_later_process_hears_what_workers_hold_and_a_repeated_acknowledgement(
         group = begun(monkeypatch, subscriber, restarted=True, silent_seconds=30.0)
         await group.ready()
         assert (await group.poll("a", True, True)).stranger
-        assert await group.claim("a", [("p", 2), ("p", 3)]) == (("p", 3),)
+        assert await group.claim("a", holding(2, 3)) == (("p", 3),)
         subscriber.come(*[{"n": n} for n in range(2, 6)], first=2)
         assert (await group.settle("a", [("p", 3)])).foreign == (), "it was the same call before"
         assert (await group.settle("b", [("p", 4)])).stranger, "its worker has not joined yet"
         assert await group.workers() == {"a": 1}
-        assert await group.claim("b", [("p", 4), ("p", 5)]) == ()
+        assert await group.claim("b", holding(4, 5)) == ()
         assert (await group.settle("b", [("p", 4)])).foreign == ()
         assert await group.workers() == {"a": 1, "b": 1}, "it keeps the rest"
         assert (await group.settle("a", [("p", 2)])).foreign == ()
@@ -262,7 +267,7 @@ def test_a_group_without_a_subscription_and_without_a_worker_ends(
         subscriber = Subscriber()
         group = begun(monkeypatch, subscriber, silent_seconds=PATIENCE_SECONDS)
         monkeypatch.setattr(module, "has_ended", lambda network: looks.append(network))
-        await group.claim("a", [])
+        await group.claim("a", {})
         if used == "by a subscription":
             await group.subscribe(to_filter("n > 1"))
         if used != "by a worker":

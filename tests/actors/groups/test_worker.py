@@ -191,6 +191,31 @@ def test_a_worker_that_acknowledges_to_a_later_process_first_says_all_that_it_ho
     assert group.subscriber.stored[-1][0] == {"p": 3}
 
 
+def test_a_later_process_is_told_the_keys_of_what_workers_hold_and_which_process_gave_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So those behind it of its key wait, although it never comes again, and a worker that was dead is not believed."""
+    group = Group(monkeypatch, group_key="n", silent_seconds=10_000.0, ack_seconds=1_000.0)
+    worker = group.worker()
+    notes = worker.notifications(PATIENCE_SECONDS)
+    group.come(4, 4)
+    first, _ = next(notes), next(notes)
+    had = worker._machine.holds
+    assert [hold.token[0] for hold in had.values()] == [group.subscriber.incarnation] * 2
+    group.loop.held_back["poll"] = threading.Event()  # the poll is late in what follows
+    later = GroupMachine(group.actor._config, opens_at=math.inf, process=group.subscriber.incarnation + 1)
+    group.loop.run(lambda: setattr(group.actor, "_machine", later))
+    worker.ack(first)
+    (key,) = {hold.key for hold in had.values()}
+    assert later.take("p", 6, key) and later.workers == {worker.worker: 1}
+    later.hear("other", 0.0)
+    later._opens_at = 0.0
+    assert later.give("other", 0.0) == [], "6 waits for 5, which has not come"
+    assert later._tokens == {("p", 5): had["p", 5].token}
+    group.loop.held_back.pop("poll").set()
+    group.close()
+
+
 def test_a_poll_that_is_answered_late_is_awaited_and_what_it_brings_is_not_lost(group: Group) -> None:
     late = threading.Semaphore(2)
 
