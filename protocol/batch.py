@@ -425,7 +425,7 @@ def batch_of(
     EventError
         If an attribute name or a value is invalid, or an event is too large; the message says which event.
     """
-    if not isinstance(events, Iterable):
+    if type(events) is not tuple and not isinstance(events, Iterable):
         raise EventError(f"events are a sequence of mappings, not a {type(events).__name__}")
     if bytes_max is not None and not isinstance(events, Sequence):
         events = tuple(events)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from .messages.admission import AdmissionConfig
@@ -29,9 +30,9 @@ class Retention(NamedTuple):
     bytes_max: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Features:
-    """The features of a network, and what follows from them.
+    """The features of a network, and what follows from them; what is asked for every event is found once.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class Features:
 
     # What kind of network it is.
 
-    @property
+    @cached_property
     def heals(self) -> bool:
         """Whether failures are detected and repaired: brokers take over from each other, and clients move."""
         return self.recovery is not None
@@ -94,7 +95,7 @@ class Features:
         """Whether brokers retain what was published at them, for subscribers that begin in the past."""
         return self.stores and self.heals and self.times.history_seconds > 0
 
-    @property
+    @cached_property
     def outlives_processes(self) -> bool:
         """Whether something outlives the process in which it was: a process that ends is followed by another."""
         return self.heals or self.stores

@@ -90,7 +90,7 @@ def _is_plain(event: dict[str, Any]) -> bool:
 
 def gather(gathered: Gathered, row: int, event: Mapping[str, object]) -> None:
     """Add an event to the columns; one that does not fit into them goes into its form."""
-    if not isinstance(event, Mapping):
+    if type(event) is not dict and not isinstance(event, Mapping):
         raise EventError(f"an event is a mapping from attribute name to value, not a {type(event).__name__}")
     try:
         if len(event) > ATTRIBUTES_MAX or (isinstance(event, NestedEvent) and event.is_whole):

@@ -194,7 +194,7 @@ class Connection(Generic[W]):
     @staticmethod
     def part(number: int, content: bytes) -> bytes:
         """Give a part of the answer to a call of the other end that takes parts; return the frame."""
-        return frame(_PART, number, content)
+        return _HEAD.pack(len(content), _PART, number) + content
 
     @staticmethod
     def farewell() -> bytes:
@@ -241,6 +241,8 @@ class Connection(Generic[W]):
                 elif kind == _ANSWER and number in self.waiting and self.peer is not None:
                     self._in_parts.discard(number)
                     events.append(_made(Answered, (self.waiting.pop(number), content, False)))
+                elif kind == _PART and number in self._in_parts and self.peer is not None:
+                    events.append(_made(Continued, (self.waiting[number], content)))
                 else:
                     event = (
                         self._greeted(kind, content)
@@ -266,9 +268,7 @@ class Connection(Generic[W]):
     def _told(self, kind: int, number: int, content: bytes) -> Event[W]:
         """Return what any other frame means after the greeting."""
         if kind == _PART:
-            if number not in self._in_parts:
-                raise _Wrong(f"a part of an answer to call {number}, which takes none")
-            return Continued(self.waiting[number], content)
+            raise _Wrong(f"a part of an answer to call {number}, which takes none")
         if kind == _CALL:
             raise _Wrong(f"call {number} follows call {self._heard}")
         if kind in (_ANSWER, _FAILED):

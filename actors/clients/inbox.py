@@ -151,7 +151,8 @@ class Inbox:
         self._deadlines: Deadlines[int] | None = (
             None  # of arrivals, from when there was no room until all are read
         )
-        self._changed = threading.Condition()
+        self._guard = threading.RLock()  # of all that follows; a condition is entered by a call of Python
+        self._changed = threading.Condition(self._guard)
         self._blocked = 0  # waiting threads
         self._wakers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._listener: tuple[_Wakeups, Callable[[], None]] | None = None
@@ -168,7 +169,7 @@ class Inbox:
         """Accept events as `put` does, if that needs no wait; return whether they were accepted."""
         if self._turn.locked() or self._held is not None:
             return False
-        with self._changed:
+        with self._guard:
             if self.waiting > self._events_max and not self._closed:
                 self._drop_expired()
                 if self.waiting > self._events_max:
@@ -211,7 +212,7 @@ class Inbox:
             self._machine.lost(losses)
 
     async def _put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
-        with self._changed:
+        with self._guard:
             if self.waiting <= self._events_max or self._closed:
                 self._add(batch, rows, received_at)
                 return
@@ -222,7 +223,7 @@ class Inbox:
         except TimeoutError:
             self._lazy = True
             self._shed_oldest()
-        with self._changed:
+        with self._guard:
             self._add(batch, rows, received_at)
 
     def _add(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
@@ -263,7 +264,7 @@ class Inbox:
         return replace(arrival, rows=rows)
 
     def _shed_oldest(self) -> None:
-        with self._changed:
+        with self._guard:
             self._drop_expired()
             while self.waiting > self._events_max:
                 gone = len(self._arrivals.popitem(last=False)[1].rows)
@@ -292,7 +293,7 @@ class Inbox:
 
     def listen(self, loop: asyncio.AbstractEventLoop, more: Callable[[], None]) -> None:
         """Call `more` on a loop when something has arrived, and at the end; not again until everything was taken."""
-        with self._changed:
+        with self._guard:
             self._listener, self._told = (_wakeups_of(loop), more), False
             self._wake()
 
@@ -318,12 +319,12 @@ class Inbox:
         TooManyKeys
             If there is none, and the last event of each key was wanted, of too many.
         """
-        with self._changed:
+        with self._guard:
             return self._take()
 
     def take_queued(self) -> Arrival | None:
         """Return the next arrival, or None if there is none now; an error is raised by the next `take` or `wait`."""
-        with self._changed:
+        with self._guard:
             return self._pop()
 
     def _take(self) -> Arrival | None:
@@ -358,7 +359,7 @@ class Inbox:
     def wait(self, timeout_seconds: float | None) -> Arrival | None:
         """Return the next arrival, or None after the timeout, or if the inbox is closed and empty."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        with self._changed:
+        with self._guard:
             while (arrival := self._take()) is None:
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._closed or (left is not None and left <= 0):
@@ -374,7 +375,7 @@ class Inbox:
         """Return the next arrival, or None if the inbox is closed and empty."""
         while True:
             event = asyncio.Event()
-            with self._changed:
+            with self._guard:
                 arrival = self._take()
                 if arrival is not None or self._closed:
                     return arrival
@@ -383,26 +384,26 @@ class Inbox:
             try:
                 await event.wait()
             finally:  # a cancelled reader may leave a closed loop behind, which must not be woken
-                with self._changed:
+                with self._guard:
                     if waker in self._wakers:
                         self._wakers.remove(waker)
 
     def recover(self) -> None:
         """Accept arrivals from another host from now on, whatever was wrong with the last one."""
-        with self._changed:
+        with self._guard:
             if not isinstance(self._error, NameTaken):
                 self._error = None
 
     def fail(self, error: BaseException) -> None:
         """Record that nothing more will arrive: the broker's host is gone, or another process has the name."""
-        with self._changed:
+        with self._guard:
             if not isinstance(self._error, NameTaken):
                 self._error = error
             self._wake()
 
     def close(self) -> None:
         """Close the inbox and wake all waiting readers."""
-        with self._changed:
+        with self._guard:
             self._closed = True
             self._make_room()
             self._wake()

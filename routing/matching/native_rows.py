@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _MISSING, _FALSE, _TRUE, _NULL = 1, 2, 4, 8
+_NO_MATCHES: Final = Matches(np.zeros(0, np.intp), np.zeros(0, np.intp))
+"""Those of most events alone at a broker in the middle."""
 
 
 class NativeRows:
@@ -78,10 +80,10 @@ class NativeRows:
         events, columns = len(batch.sequence), batch.columns
         plain = columns if type(columns) is dict else dict(columns)
         count = self._kernel.find(plain, events, owners, 0 if owners is None else len(owners))
+        if events == 1 and not count:
+            return _NO_MATCHES
         slots = np.empty(count, np.intp)
         if events == 1:
-            if not count:
-                return Matches(slots, slots)
             self._kernel.take(None, slots)
             return Matches(self._same_rows(count), slots)
         rows = np.empty(count, np.intp)
