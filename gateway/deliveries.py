@@ -22,7 +22,7 @@ import numpy as np
 from ..protocol.batch import Column, EventBatch
 from ..protocol.documents import FORM
 from ..protocol.expiry import deadline
-from ..protocol.gathering import UNSEEN
+from ..protocol.gathering import TTLS, UNSEEN
 from ..protocol.json_events import plain_value
 from ..protocol.values import NULL, Kind, Timestamp, Value
 from .positions import identity
@@ -85,6 +85,11 @@ class Delivery:
         return float(self._reading.batch.published_at[self._row])
 
     @property
+    def expires(self) -> bool:
+        """Whether it may expire: some event of its batch does."""
+        return self._reading.expires
+
+    @property
     def expires_at(self) -> float | None:
         """When it expires, in seconds since 1970; None for never."""
         return deadline(self._reading.batch, self._row)
@@ -102,7 +107,8 @@ class Delivery:
 
     def written(self, write: Callable[[Reading], Sequence[T]]) -> T:
         """Return `write`'s result for this event; `write` runs once per batch, for all its events."""
-        return self._reading.written(write)[self._row]
+        found = self._reading._written.get(write)
+        return (self._reading.written(write) if found is None else found)[self._row]
 
 
 class Reading:
@@ -112,12 +118,15 @@ class Reading:
     ----------
     batch
         The batch.
+    expires
+        Whether some of its events expire.
     identities
         Publisher and sequence number of each event.
     """
 
     def __init__(self, batch: EventBatch) -> None:
         self.batch = batch
+        self.expires = TTLS in batch.columns
         publishers = [batch.publishers[code] for code in batch.publisher.tolist()]
         self.identities = list(zip(publishers, batch.sequence.tolist(), strict=True))
         self._written: dict[Callable[[Reading], Sequence[Any]], Sequence[Any]] = {}

@@ -253,7 +253,7 @@ class Stream:
         coming, passed = self._coming, 0
         while passed < most and coming and taker.room:
             item = coming.popleft()
-            if _is_past(item):
+            if item.expires and _is_past(item):
                 self._drop(item)
             else:
                 taker.take(item)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from ...protocol.batch import EventBatch
 from ...protocol.gateways import GatewayLimits
+from ...protocol.quick import quick
 from ...protocol.values import Value
 from ..terms import NO_TERMS, Terms
 from .frames import Frame
@@ -66,6 +67,7 @@ class StompLimits:
         )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Say:
     """Send a frame, which may be encoded already; None is a heart-beat."""

@@ -447,6 +447,8 @@ class StompSession:
             return []
         self._numbers += 1
         part = delivery.written(self._parts)
+        if not gaps and one.open is None and one.durable is None and not delivery.deliveries:  # as most are
+            return [Say(one.head + part)]
         told = {"gaps": gaps} if gaps else {}
         if delivery.deliveries:
             told["deliveries"] = str(delivery.deliveries)
