@@ -98,9 +98,13 @@ class Survey(Query[Said | None]):
 
 
 class HasLeft(Query[bool]):
-    """Whether the broker has left its network for good, so that its process may end."""
+    """Whether the broker has left its network for good, and handed over what only it has: its process may end."""
 
     otherwise = False
+
+    def together(self, answers: Sequence[bool]) -> bool:
+        """Return whether all layers have done with it."""
+        return all(answers)
 
 
 class TurnsAway(Query[bool]):

@@ -511,8 +511,13 @@ class Simulation(SimulatedNetwork):
         machine.reattach(self.now, known[best], self.hosts[best].machine.ask(KeptOf(session.name)))
         self.account.taken_back(self.now, session.name, machine.held)
         session.homes = [self.hosts[best]]
-        self.clients.settle_at(session, self.hosts[best])
+        self._continue_at(session, self.hosts[best])
         return True
+
+    def _continue_at(self, session: ClientSession, host: Host) -> None:
+        """Let a publisher continue at a broker; where that is to leave, its host sends it to another one, as on Ray."""
+        target = self.clients.elsewhere(session) if host.retiring else None
+        self.clients.settle_at(session, target or host)
 
     def start_elsewhere(self, client: ClientId) -> None:
         """Restart a publisher under numbers that it has not used, since a broker that may know the last one is lost."""
@@ -526,7 +531,7 @@ class Simulation(SimulatedNetwork):
         self.account.taken_back(self.now, client, machine.held)
         target = alive[0] if alive else self.clients.elsewhere(session)
         assert target is not None, "somebody is there"
-        self.clients.settle_at(session, target)
+        self._continue_at(session, target)
 
     # State of clients.
 

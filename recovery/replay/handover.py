@@ -5,6 +5,7 @@ Rules
 * One part is on its way at a time. It is repeated until the trustee has answered; the trustee takes a repeated part
   over once more, which changes nothing.
 * Another trustee gets everything from the beginning: the former one is dead, or is about to leave too.
+* What is accepted after that is a further part: a publisher may still be here while the broker waits to leave.
 
 Source: docs/decisions/0185-trustees.md.
 """
@@ -54,10 +55,15 @@ class Handover(Restorable, Generic[P]):
         """Begin to hand these parts over, and no others."""
         self.trustee = trustee
         self._parts = deque()
+        return self.add(parts, now)
+
+    def add(self, parts: Iterable[P], now: float) -> list[Send]:
+        """Hand these parts over, too, after those that are on their way."""
+        waits = bool(self._parts)
         for part in parts:
             self._number += 1
             self._parts.append(replace(part, number=self._number))
-        return self._next(now)
+        return [] if waits else self._next(now)
 
     def answered(self, source: BrokerId, number: int, now: float) -> list[Send]:
         """Hand over the next part, if this is the answer to the present one."""

@@ -23,7 +23,7 @@ Rules
   count as lost in the next round, however far back that round mends.
 * A broker that leaves first hands over what it retains of the publishers for which it answers: those that have not
   told it of another broker. Its trustee retains that as if they had published it there, and answers for them. Only then
-  is the layer inside told to leave (`handover`).
+  is the layer inside told to leave (`handover`). What is accepted meanwhile is handed over before it has left.
 * The stable state is what publishers were told is accepted: the retained events, and each publisher's last
   number. A broker that recovers from a store retransmits it in a round, which it requests until there is one.
 
@@ -73,7 +73,7 @@ from ...protocol.messages.pubsub import (
 )
 from ...protocol.messages.recovery import LeaveNetwork, Recovery
 from ...protocol.messages.rounds import Forgotten, Marker
-from ...protocol.queries import AcceptedOf, Answering, KeptOf, Publishers
+from ...protocol.queries import AcceptedOf, Answering, HasLeft, KeptOf, Publishers
 from ...protocol.snapshots import Restorable
 from ..durability.stores import Store
 from .arrived import Arrived
@@ -206,6 +206,7 @@ class Replay(Restorable):
             Publishers: lambda query: frozenset(self._accepted.keys() | self.rounds.gone.keys()),
             AcceptedOf: lambda query: self.accepted(query.publisher),
             KeptOf: lambda query: self.kept_of(query.publisher),
+            HasLeft: lambda query: self._leave is None and not self._handover,
         }
 
     # Publishers.
@@ -263,6 +264,7 @@ class Replay(Restorable):
         lost_at = self._now - forgot
         gap = self._note_gap(publisher, batch, lost_at)
         out += self._retain(self._now - message.age_seconds, publisher, batch)
+        out += self._hand_on(publisher, message.age_seconds, batch)
         # A subscriber reached at once gets these events before any round, and would then drop earlier ones as
         # duplicates.
         if gap and self.rounds.may_lack(lost_at, self._recovery.unnoticed_seconds):
@@ -348,6 +350,14 @@ class Replay(Restorable):
             return []
         event, self._leave = self._leave, None
         return [Inward(event)]
+
+    def _hand_on(self, publisher: ClientId, age: float, batch: EventBatch) -> list[Send]:
+        """Hand over to the trustee, if there is one, what was accepted since the order to leave."""
+        if self._handover.trustee is None:
+            return []
+        gone = self.rounds.gone.get(publisher)
+        forgotten = () if gone is None else ((publisher, gone[0], self._now - gone[1]),)
+        return self._handover.add([Bequest(0, ((publisher, age, batch),), forgotten)], self._now)
 
     def _bequests(self) -> list[Bequest]:
         """Return what is retained of publishers that have not gone to another broker, and what was accepted of them."""

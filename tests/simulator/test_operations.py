@@ -333,6 +333,33 @@ def test_what_a_dead_publisher_has_left_at_a_broker_that_leaves_is_sent_again_by
     assert not net.account.losses.get("s")
 
 
+@pytest.mark.parametrize("scheme", of_each_kind(SCHEMES))
+@pytest.mark.parametrize("after", [0.1, slow(0.5), 1.0])
+def test_a_publisher_that_returns_while_its_broker_leaves_loses_nothing_and_goes_on_with_its_numbers(
+    scheme, after
+):
+    """It dies again before it has noticed that the broker is gone: seed 4414 of hypercube with everything on."""
+    net = Simulation(ClusterTree(3, 2), scheme, recovery=Recovery.for_simulator(), store=in_memory)
+    net.run_until_installed("s", net.subscribe("s", 0, "n > 0"))
+    net.publish("p", 5, [{"n": 1}, {"n": 2}])
+    assert net.stop("p")
+    operations = SimulatedOperations(net)
+    assert operations.remove_broker(5)
+    net.advance(after)
+    returned = [net.start("p")]
+    for number in range(3, 13):
+        assert net.publish("p", 5, [{"n": number}]) == range(number, number + 1)
+        net.advance(0.1)
+    assert net.stop("p")
+    net.advance(1.0)
+    returned.append(net.start("p"))
+    assert returned == [True, True]
+    assert net.publish("p", 5, [{"n": 13}]) == range(13, 14), "its last number is known where it goes on"
+    net.advance(30.0)
+    assert operations.left == {5}
+    assert net.notifications("s") == [("p", number) for number in range(1, 14)]
+
+
 @pytest.mark.parametrize("alive", [True, slow(False)])
 @pytest.mark.parametrize("scheme", of_each_kind(SCHEMES))
 def test_what_a_durable_subscriber_has_not_acknowledged_goes_along_when_its_broker_leaves(scheme, alive):

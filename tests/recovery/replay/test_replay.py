@@ -1,6 +1,7 @@
 """The replay layer: it keeps and sends again what a simple reference does, and is restored from a store."""
 
 import random
+from collections import deque
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from rayvous.protocol.messages.pubsub import (
 )
 from rayvous.protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Recovery
 from rayvous.protocol.messages.rounds import Forgotten, Marker
+from rayvous.protocol.queries import HasLeft
 from rayvous.recovery.durability.identity import Identity
 from rayvous.recovery.durability.stores import MemoryStore
 from rayvous.recovery.replay.replay import KEPT, TAKEN_OVER, Replay
@@ -390,6 +392,43 @@ def test_a_trustee_sends_again_what_the_leaver_would_have_sent(seed, stable):
     assert again.rounds.gone.get("a", (0,))[0] == leaver.rounds.gone.get("a", (0,))[0]
     mine = dict.fromkeys(each for each in sent(leaver.round(1)) if each[0] != "c")
     assert set(sent(again.round(1))) == set(mine) | {("b", number) for number in range(1, 6)}
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_leaver_accepts_before_it_has_left_is_handed_over_too(seed, stable):
+    """Whenever a leaver says that it has left, its trustee retains all that the leaver retains, and no less."""
+    rng = random.Random(f"late/{seed}")
+    leaver, trustee = (Alone(MemoryStore() if stable else None) for _ in range(2))
+    order = Received(RENDEZVOUS, LeaveNetwork(2))
+    for machine in (leaver, trustee):
+        machine.take(Ticked(0.0))
+    last = {"a": 0, "b": rng.randint(1, 9)}  # b comes from elsewhere, and has forgotten what was before
+    waiting, told, times_left = deque(), False, 0
+    steps = [*rng.choices(["a", "b", "answer", "answer"], k=60), *["answer"] * 60]
+    steps.insert(rng.randint(0, 20), "order")
+    for step in steps:
+        out = []
+        if step in last:
+            out = leaver.publish(step, last[step] + 1, count := rng.randint(1, 4))
+            last[step] += count
+        elif step == "order":
+            out = leaver.take(order)
+        elif waiting:
+            (answer,) = [each for each in trustee.take(Received(1, waiting.popleft())) if type(each) is Send]
+            out = leaver.take(Received(2, answer.message))
+        waiting += [each.message for each in out if type(each) is Send and type(each.message) is Bequest]
+        told = told or Inward(order) in out
+        if told and leaver.layer.answers[HasLeft](HasLeft()):
+            times_left += 1
+            for name in last:
+                assert trustee.layer.accepted(name) == leaver.layer.accepted(name)
+                assert trustee.rounds.gone.get(name, (0,))[0] == leaver.rounds.gone.get(name, (0,))[0]
+                mine, its = ([one for _, one in each.layer.kept_of(name)] for each in (leaver, trustee))
+                assert [*np.concatenate([one.sequence for one in its] or [[]])] == [
+                    *np.concatenate([one.sequence for one in mine] or [[]])
+                ]
+    assert times_left
 
 
 def test_a_part_is_repeated_and_another_trustee_gets_everything():
