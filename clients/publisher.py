@@ -155,7 +155,7 @@ class PublisherMachine:
         if self._unknown:
             return []
         held, self._held = self._held, []
-        return [_aged(message, now - since) for since, message in held]
+        return [self._aged(message, now - since) for since, message in held]
 
     def _say(self, messages: list[Said], now: float) -> list[Said]:
         """Return the messages that may be sent now, and hold the others."""
@@ -295,9 +295,13 @@ class PublisherMachine:
             self._keep(now - age, batch)
         self.published = accepted
 
+    def _aged(self, message: Said, seconds: float) -> Said:
+        """Return a message that was held for this long. Events that are published again carry their age.
 
-def _aged(message: Said, seconds: float) -> Said:
-    """Return a message that was held for this long. Events that are published again carry their age."""
-    if isinstance(message, Events) and message.retransmitted:
-        return replace(message, age_seconds=message.age_seconds + seconds)
-    return message
+        Those that no broker has accepted have none, however long they are held: with one they would be retained for
+        less, and be too old for a subscription that has begun meanwhile, before which nobody can have had them.
+        """
+        if not isinstance(message, Events) or not message.retransmitted:
+            return message
+        age = message.age_seconds + seconds if self._is_accepted(message.batch) else 0.0
+        return replace(message, age_seconds=age, forgot_seconds=message.forgot_seconds + seconds)

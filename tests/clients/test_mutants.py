@@ -7,19 +7,19 @@ are compared with those of the unchanged machines.
 
 import runpy
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from rayvous.clients import publisher as publishers
 from rayvous.clients.last_values import LastValues
 from rayvous.clients.link import ClientLink, ClientLinks
 from rayvous.clients.past import PastReader
 from rayvous.clients.publisher import PublisherMachine
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.messages.admission import Unadvertise
-from rayvous.protocol.messages.pubsub import Ack, Lost, Register
+from rayvous.protocol.messages.pubsub import Ack, Events, Lost, Register
 
 pytestmark = pytest.mark.slow
 
@@ -90,6 +90,13 @@ def _keeps_what_is_held(real: Any, self: Any, now: float) -> Any:
     said = real(self, now)
     self._held[:0] = before
     return said
+
+
+def _ages_all(real: Any, self: Any, message: Any, seconds: float) -> Any:
+    if not isinstance(message, Events) or not message.retransmitted:
+        return message
+    more = {name: getattr(message, name) + seconds for name in ("age_seconds", "forgot_seconds")}
+    return replace(message, **more)
 
 
 def _leaves_for_good(real: Any, self: Any) -> Any:
@@ -181,7 +188,8 @@ PARTS = [
     around("what is not accepted is retained", PublisherMachine, "_is_accepted", lambda real, self, batch: True),
     around("what is withdrawn is known no more", PublisherMachine, "unadvertise", _keeps("adverts")),
     after("what was published counts", PublisherMachine, "reattach", _starts_at_0),
-    Mutant("what was held has an age", lambda patch: patch.setattr(publishers, "_aged", lambda message, age: message)),
+    around("what was held has an age", PublisherMachine, "_aged", lambda real, self, message, seconds: message),
+    around("what no broker has accepted has no age", PublisherMachine, "_aged", _ages_all),
     around("only what is not in force is requested", SubscriberMachine, "request", _repeats_all),
     around("what was admitted says so", SubscriberMachine, "_register", _is_judged_again),
     after("a beginning stays", SubscriberMachine, "confirmed", _begins_anew),

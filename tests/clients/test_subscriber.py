@@ -1,5 +1,7 @@
 """What clients keep in order to move or to restart: marks against duplicates, positions, and their events."""
 
+import random
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -257,6 +259,53 @@ def test_what_is_published_is_held_until_every_advertisement_is_known_everywhere
     assert machine.unadvertise(2, 11.0) == [Unadvertise(2)], "the other one is not known yet"
     (events,) = machine.everywhere(1, 14.0)
     assert isinstance(events, Events) and events.retransmitted and events.age_seconds == 13.0
+
+
+def test_the_age_of_what_is_published_again_counts_from_when_a_broker_accepted_it():
+    """However long it waits for its advertisement: what nobody has accepted has no age, and is retained in full."""
+    for seed in range(20):
+        ages = drawn_ages(random.Random(f"ages/{seed}"))
+        assert ages.count(True) > 3 and ages.count(False) > 3
+
+
+def drawn_ages(rng):
+    """Check the age of all that one publisher publishes again; return whether each had been accepted."""
+    machine, now = PublisherMachine("p", 100, 60.0), 0.0
+    machine.advertise(1, to_filter("x > 0"), 5)
+    published_at, had = {}, []
+    for _ in range(80):
+        now += rng.random()
+        said = []
+        match rng.choice(["publish", "publish", "accept", "arrive", "known", "known"]):
+            case "publish":
+                machine.publish(batch_of([{"x": 1}]), now)
+                published_at[machine.published] = now
+            case "accept" if machine.accepted < machine.published:
+                machine.accept(machine.accepted + 1, now)
+            case "arrive":
+                accepted_then = machine.accepted
+                said = machine.arrive(now)
+            case "known":
+                said = machine.everywhere(1, now)
+        for events in (each for each in said if isinstance(each, Events) and each.retransmitted):
+            (number,) = events.batch.sequence.tolist()
+            had.append(number <= machine.accepted)
+            if number <= accepted_then:
+                assert abs(events.age_seconds - (now - published_at[number])) < 1e-9
+            elif not had[-1]:
+                assert events.age_seconds == 0.0
+    return had
+
+
+def test_how_long_ago_something_was_forgotten_counts_while_events_are_held():
+    machine = PublisherMachine("p", 1, 60.0)
+    machine.advertise(1, to_filter("x > 0"), 5)
+    for moment in (1.0, 2.0):
+        machine.publish(batch_of([{"x": 1}]), moment)
+        machine.accept(machine.published, moment)
+    machine.arrive(10.0)
+    (events,) = machine.everywhere(1, 14.0)
+    assert events.batch.identity(0) == ("p", 2) and events.forgot_seconds == 13.0
 
 
 def test_a_withdrawal_that_comes_late_is_older_than_what_was_advertised_since():

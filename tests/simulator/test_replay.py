@@ -195,12 +195,11 @@ def test_nothing_is_owed_to_a_subscription_that_was_refused(seed):
     assert report.verdict.holds and not report.problems, report.replay
 
 
-@pytest.mark.xfail(
-    reason="docs/replay.md: published before the beginning, accepted by nobody until after it", strict=True
-)
-def test_an_event_that_no_broker_had_when_the_past_began_comes():
-    """A publisher without a broker keeps it; the one that takes it then calls it older than the subscription."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "scheme"), [(3379, "lbdd"), (4131, "flooding")])
+def test_an_event_that_no_broker_had_when_the_past_began_comes(seed, scheme):
+    """A publisher without a broker has it, and waits at the next one until its advertisement is known."""
     case = draw_sim_case(
-        3379, stable=True, admission=True, operations=True, scheme="lbdd", brokers_max=16, seconds=12.0
+        seed, stable=True, admission=True, operations=True, scheme=scheme, brokers_max=16, seconds=12.0
     )
     assert run_case(case).problems == []
