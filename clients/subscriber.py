@@ -14,6 +14,8 @@ Rules
   the histories of brokers (`past`), before anything later is handed on, and acknowledged apart from the position, which
   no broker needs to know. When the past of a publisher is acknowledged, the position is behind it. A past of which only
   the last event per key is wanted stays until all of it is acknowledged.
+* What is lost of the past, whoever reads it says. What its broker reports to be lost is what is no longer sent again,
+  and of that the past may still be in a history. So reports wait until the past is read, and count behind it.
 * A subscription is in force from when a broker has first confirmed it, or has said that local publishers
   satisfy it. A subscription that is in force goes along to another broker. One that is not is requested there
   anew, by whoever waits for it (`request`). A subscription that was admitted says so, and is not judged again.
@@ -99,6 +101,10 @@ class SubscriberMachine:
         Per publisher, the last sequence that the subscriber has acknowledged.
     past
         What it has not acknowledged of its past; None if it has begun in the present.
+    awaits_past
+        Whether its subscriptions are to begin in the past once they are in force (`begin_past`).
+    reads_past
+        Whether its past has not been read to its end.
     losses
         The losses that were reported to it.
     unconfirmed
@@ -117,13 +123,17 @@ class SubscriberMachine:
         "_begins",
         "_begun",
         "_local_first",
+        "_early_losses",
         "_max_delays",
+        "_of_past",
+        "_past_ends",
         "_past_given",
         "_priorities",
         "_since",
         "_subscriptions",
         "admitted",
         "answers",
+        "awaits_past",
         "durable",
         "incarnation",
         "lacking",
@@ -132,6 +142,7 @@ class SubscriberMachine:
         "marks",
         "past",
         "position",
+        "reads_past",
         "unconfirmed",
     )
 
@@ -148,6 +159,11 @@ class SubscriberMachine:
         self.marks: dict[ClientId, int] = {}
         self.position: dict[ClientId, int] = {}
         self.past: Past | None = None
+        self.awaits_past = False
+        self._of_past: set[int] = set()  # the subscriptions that begin in the past, or are rewound
+        self.reads_past = False
+        self._past_ends: dict[ClientId, int] = {}
+        self._early_losses: list[Lost] = []  # reported before the past is read
         self._past_given: dict[ClientId, int] = {}  # the last event of each publisher that was found
         self.losses: list[Lost] = []
         self.unconfirmed: set[int] = set()
@@ -180,6 +196,8 @@ class SubscriberMachine:
             self._priorities[number] = priority
         if max_delay is not None:
             self._max_delays[number] = max_delay
+        if self.awaits_past:
+            self._of_past.add(number)
         if local_first:
             self._local_first.add(number)
         else:
@@ -208,7 +226,7 @@ class SubscriberMachine:
         """Return the messages for the cancellation of a subscription."""
         if self._subscriptions.pop(number, None) is None:
             return []
-        for known in (self.unconfirmed, self.admitted, self._local_first):
+        for known in (self.unconfirmed, self.admitted, self._local_first, self._of_past):
             known.discard(number)
         for told in (self._priorities, self._max_delays, self.lacking, self.answers):
             told.pop(number, None)
@@ -286,11 +304,31 @@ class SubscriberMachine:
         """Return those of the rising rows that are new to this subscriber, and record them as given."""
         return rising(batch, rows, self.marks)
 
-    def lost(self, losses: Iterable[Lost]) -> list[Lost]:
-        """Record reported losses; return those that were not known before."""
-        news = [each for each in losses if each not in self.losses]
+    def lost(self, losses: Iterable[Lost], *, of_past: bool = False) -> list[Lost]:
+        """Record reported losses; return those that were not known before, with those that had to wait.
+
+        Parameters
+        ----------
+        losses
+            What is lost.
+        of_past
+            Whether whoever reads the past says so, and not its broker.
+        """
+        found = list(losses)
+        if not of_past:
+            found, self._early_losses = [*self._early_losses, *found], []
+            if self.awaits_past or self.reads_past:
+                self._early_losses = found
+                return []
+            found = [present for each in found for present in self._of_present(each)]
+        news = [each for each in dict.fromkeys(found) if each not in self.losses]
         self.losses += news
         return news
+
+    def _of_present(self, lost: Lost) -> list[Lost]:
+        """Return a loss without what is of the past."""
+        first = max(lost.first, self._past_ends.get(lost.publisher, 0) + 1)
+        return [replace(lost, first=first)] if first <= lost.last else []
 
     def acknowledge(self, marks: Mapping[ClientId, int] | None = None) -> list[ClientMessage]:
         """Advance the position to `marks`, or to everything given if None; return the messages for the broker."""
@@ -334,6 +372,9 @@ class SubscriberMachine:
                 ends[name] = max(known, ends.get(name, 0))
         todo = {name: (begins.get(name, 0), to) for name, to in ends.items()}
         self.past = Past(numbers=list(numbers), since=since, todo=todo, awaits=list(awaits))
+        self.awaits_past, self.reads_past = False, True
+        self._past_ends = dict(ends)
+        self._of_past.update(self.past["numbers"])
         if last_per is not None:
             self.past |= {"last_per": last_per, "begins": {name: done for name, (done, _) in todo.items()}}
         self.marks |= {name: done for name, (done, _) in todo.items()}
@@ -358,7 +399,15 @@ class SubscriberMachine:
                 todo[name] = min(number, max(mark, min(known, default=0))), last
         since = min(since, past["since"])
         self.past = Past(numbers=list(self._subscriptions), since=since, todo=todo, awaits=past["awaits"])
+        self._of_past.update(self._subscriptions)
+        self._expect_past()
         self.marks = self.acknowledged
+
+    def _expect_past(self) -> None:
+        """Note up to where the past is to be read, by this process."""
+        past = self.past
+        self.reads_past = past is not None
+        self._past_ends = {} if past is None else {name: to for name, (_, to) in past["todo"].items()}
 
     def past_answered(self, broker: BrokerId, last: Mapping[ClientId, int]) -> None:
         """Note what a broker has, that was awaited: what it has accepted by now is past."""
@@ -371,6 +420,7 @@ class SubscriberMachine:
                 if name not in todo:
                     begins[name] = done
                 todo[name] = done, number
+                self._past_ends[name] = number
                 self.marks.setdefault(name, done)
         self.past |= {"todo": todo, "awaits": [each for each in self.past["awaits"] if each != broker]}
         if "begins" in self.past:
@@ -386,7 +436,8 @@ class SubscriberMachine:
                     self._past_given[name] = int(numbers[-1])
 
     def acknowledge_past(self) -> list[ClientMessage]:
-        """Acknowledge what is read and had nothing that was wanted, or nothing that is not acknowledged."""
+        """Acknowledge what had nothing that was wanted, or nothing that is not acknowledged, as all is read."""
+        self.reads_past = False
         return self.acknowledge({} if self.past is None else dict.fromkeys(self.past["todo"], 0))
 
     @property
@@ -460,7 +511,7 @@ class SubscriberMachine:
     def _register(self, number: int, wanted: Filter) -> Register:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
         local_first, max_delay = number in self._local_first, self._max_delays.get(number)
-        return Register(number, wanted, priority, admitted, local_first, max_delay)
+        return Register(number, wanted, priority, admitted, local_first, max_delay, number in self._of_past)
 
     def record(self, without: Container[int] = ()) -> SubscriberRecord:
         """Return what must outlive the process of a durable subscriber: what is in force, except for some of it."""
@@ -492,4 +543,6 @@ class SubscriberMachine:
         self.admitted = set(self._subscriptions)  # a subscription is recorded when it is in force
         self.last_number = max(self._subscriptions, default=0)
         self.past = record.get("past")
+        self._of_past = set() if self.past is None else self._subscriptions.keys() & self.past["numbers"]
+        self._expect_past()
         self.marks = self.acknowledged

@@ -178,8 +178,9 @@ class Sessions:
         The records of subscribers that begin in the past, each of what it was told; these have no other record.
     silent
         Of the same, what was told to be lost of their past, and the brokers that did not answer then.
-    past_ends
-        Of the same, when their past ended; infinity if a broker did not answer then.
+    in_force_at, past_ends
+        Of the same, when their subscriptions were all in force, and when their past ended: then, or at infinity if a
+        broker did not answer.
     places
         Which broker each client is at.
     effects
@@ -202,6 +203,7 @@ class Sessions:
         self.account = Account(network.features if keep else NONE)
         self.apart: dict[ClientId, Account] = {}
         self.silent: dict[ClientId, list[tuple[Lost, set[BrokerId]]]] = {}
+        self.in_force_at: dict[ClientId, float] = {}
         self.past_ends: dict[ClientId, float] = {}
         self.removed: set[BrokerId] = set()
         self.moves = self.notified = self.refused = 0
@@ -455,9 +457,10 @@ class Sessions:
     def _reported(self, session: ClientSession, effect: TellLost) -> None:
         self._told(session, effect.losses)
 
-    def _told(self, session: ClientSession, losses: Iterable[Lost]) -> None:
-        new = subscriber(session).lost(losses)
-        self.account_of(session.name).told(self._network.now, session.name, new)
+    def _told(self, session: ClientSession, losses: Iterable[Lost], *, of_past: bool = False) -> None:
+        if new := subscriber(session).lost(losses, of_past=of_past):
+            published = self.account.publications()  # whoever has a record apart publishes nothing
+            self.account_of(session.name).told(self._network.now, session.name, new, published)
 
     # The past, which a subscriber reads from the histories of all brokers; a call of Ray there.
 
@@ -470,6 +473,7 @@ class Sessions:
         answers = self.histories()
         last = last_of(answers.values())
         awaits = self._with_histories() - answers.keys()
+        self.in_force_at[session.name] = self._network.now
         self.past_ends[session.name] = math.inf if awaits else self._network.now
         past = machine.subscriptions, since, marks, last, sorted(awaits), session.last_per
         self.tell(session, machine.begin_past(*past))
@@ -502,6 +506,7 @@ class Sessions:
             return
         if reader.finished(network.now):
             self.tell(session, machine.acknowledge_past())
+            self._told(session, ())  # what was reported meanwhile
             behind, session.behind = session.behind or [], None
             for batch, rows in behind:
                 self._take(session, batch, rows, machine.admit(batch, rows))
@@ -517,7 +522,7 @@ class Sessions:
                 self.silent.setdefault(session.name, []).extend(
                     (each, brokers - answers.keys()) for each in lost
                 )
-                self._told(session, lost)
+                self._told(session, lost, of_past=True)
             if not reader.questions():
                 seconds = network.features.times.heartbeat_seconds
         for broker, question in questions:

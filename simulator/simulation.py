@@ -219,6 +219,7 @@ class Simulation(SimulatedNetwork):
         self.clients.apart.setdefault(client, Account(self.features))
         session = self._subscriber(client, broker, durable=True)
         session.begins, session.behind, session.last_per = beginning, [], last_per
+        subscriber(session).awaits_past = True
         for selector in selectors:
             self.subscribe(client, broker, selector)
         return beginning
@@ -472,6 +473,7 @@ class Simulation(SimulatedNetwork):
         if machine is not None:
             session.subscriber = SubscriberMachine(durable=True)
             session.subscriber.restore(machine.record())  # nothing else outlives the process
+            session.subscriber.awaits_past = session.begins is not None
             for again in machine.request():  # not in force, so nobody but their user knows of them
                 assert isinstance(again, Register)
                 if forgets:

@@ -154,6 +154,7 @@ class DurableSubscriber(Subscriber):
             checks.text("last_per", last_per)
         beginning = await self._beginning(OLDEST if at is None else at)
         self._inbox.hold()
+        self._machine.awaits_past = True
         try:
             numbers = await super()._subscribe_all(*given, local_first=local_first, max_delay=max_delay)
             try:
@@ -165,6 +166,7 @@ class DurableSubscriber(Subscriber):
                     self._machine.cancel(number)
                 raise
         finally:
+            self._machine.awaits_past = False
             self._process.submit(self._read_past())
         return numbers
 
@@ -243,6 +245,7 @@ class DurableSubscriber(Subscriber):
         with self._noting:
             before = machine.past
             messages = machine.acknowledge_past()
+        self._inbox.tell(())  # what was reported meanwhile
         if machine.past == before:
             return
         with suppress(RayError):  # the next process reads it again
@@ -264,7 +267,7 @@ class DurableSubscriber(Subscriber):
         if not questions:
             answers, brokers = await self._ask_brokers(EVER)
             with self._noting:
-                self._inbox.tell(tuple(reader.known(answers, brokers, time.monotonic())))
+                self._inbox.tell(tuple(reader.known(answers, brokers, time.monotonic())), of_past=True)
             if not reader.questions():
                 await asyncio.sleep(self._features.times.heartbeat_seconds)
         for broker, question in questions:

@@ -206,10 +206,10 @@ class Inbox:
             self._held.set()
             self._held = None
 
-    def tell(self, losses: tuple[Lost, ...]) -> None:
-        """Record what the subscriber may have lost."""
+    def tell(self, losses: tuple[Lost, ...], *, of_past: bool = False) -> None:
+        """Record what the subscriber may have lost, as its broker says, or whoever reads its past."""
         if self._machine is not None:
-            self._machine.lost(losses)
+            self._machine.lost(losses, of_past=of_past)
 
     async def _put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         with self._guard:

@@ -18,7 +18,6 @@ Which of two events is later is looked up here by what was published, and not by
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
@@ -38,21 +37,17 @@ class LastRecord(ReplayRecord):
         The attribute, or `PUBLISHER_KEY`.
     there
         The events that brokers which answered had retained when it began.
-    present_from
-        When its subscriptions were in force; infinity if a broker did not answer then.
     """
 
     def __init__(
         self,
         marks: Mapping[ClientId, int],
         since: float,
-        begun_at: float,
         last_per: str,
         there: Collection[EventId],
     ) -> None:
-        super().__init__(marks, since, begun_at)
+        super().__init__(marks, since)
         self.last_per, self.there = last_per, frozenset(there)
-        self.present_from = math.inf
 
     def key_of(self, published: Published) -> object:
         """Return the key of an event; None for none."""
@@ -70,7 +65,7 @@ def last_value_violations(
     got: Sequence[EventId],
     losses: Iterable[Lost],
     events: Mapping[EventId, Published],
-    accepted_at: Mapping[EventId, Collection[BrokerId]],
+    accepted_at: Mapping[EventId, Mapping[BrokerId, float]],
     wanted: Callable[[Mapping[str, object]], bool],
     living: Collection[BrokerId],
     retained: Collection[EventId],
@@ -85,7 +80,7 @@ def last_value_violations(
     got, losses
         What it got, in order, and what it was told.
     events, accepted_at
-        What was published, and which brokers have accepted it.
+        What was published, and which brokers have accepted it, each when it first did.
     wanted
         Whether it wants an event.
     living, retained
@@ -107,7 +102,7 @@ def last_value_violations(
     had = set(got)
     replaces: dict[object, list[Published]] = {}
     for event in {*had, *lost, *expires} & events.keys():
-        if wanted(events[event].event) and events[event].at_seconds < record.present_from:
+        if wanted(events[event].event) and events[event].at_seconds < record.past_ends:
             replaces.setdefault(record.key_of(events[event]), []).append(events[event])
     for event, published in events.items():
         if event in had or event in lost or event in expires or not wanted(published.event):
@@ -116,7 +111,7 @@ def last_value_violations(
             continue
         if event not in retained and set(accepted_at[event]).isdisjoint(living):
             continue  # nobody may know
-        key, is_past = record.key_of(published), published.at_seconds < record.present_from
+        key, is_past = record.key_of(published), published.at_seconds < record.past_ends
         if is_past and (key is None or any(_is_later(each, published) for each in replaces.get(key, ()))):
             continue
         found.append(f"complete: {event} of {key!r} is missing, and it was not told")

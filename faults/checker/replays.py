@@ -7,8 +7,11 @@ Conditions
   and what it was rewound over, counts as not got.
 * **wanted**: it gets only what it wants.
 * **complete**: it gets every event that a broker has accepted, from its beginning to the end of the run; or it is told
-  that the event may be lost. Of what was published before it has begun, no broker has it any more that answered when
-  it was told so; what is later may be lost as it may for any durable subscriber, which `losses` judges.
+  that the event may be lost. Of the past, no broker has it any more that answered when it was told so. Of the present,
+  it may be lost as it may for any durable subscriber: a limit explains it (`losses`).
+
+What a broker had accepted when its subscriptions were in force is past, and what was accepted later is not, unless a
+broker did not answer then.
 
 Not judged is whether it gets, or is told of, what only brokers have accepted that are gone for good: nobody may know.
 Nor what was published before the time at which it was asked to begin.
@@ -16,6 +19,7 @@ Nor what was published before the time at which it was asked to begin.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ...protocol.ids import BrokerId, ClientId, EventId
@@ -30,12 +34,13 @@ class ReplayRecord:
     ----------
     marks
         Per publisher, the last number that is not owed.
-    begun_at
-        When it has begun.
+    in_force_at, past_ends
+        When its subscriptions were in force, and when its past ended: then, or at infinity if a broker did not answer.
     """
 
-    def __init__(self, marks: Mapping[ClientId, int], since: float, begun_at: float) -> None:
-        self.marks, self.begun_at = dict(marks), begun_at
+    def __init__(self, marks: Mapping[ClientId, int], since: float) -> None:
+        self.marks = dict(marks)
+        self.in_force_at, self.past_ends = -math.inf, math.inf
         self._since = since
         self._rewinds: list[tuple[Mapping[ClientId, int], float]] = []
         self._first = dict(marks)
@@ -84,12 +89,13 @@ def replay_violations(
     got: Sequence[EventId],
     losses: Iterable[Lost],
     events: Mapping[EventId, Published],
-    accepted_at: Mapping[EventId, Collection[BrokerId]],
+    accepted_at: Mapping[EventId, Mapping[BrokerId, float]],
     wanted: Callable[[Mapping[str, object]], bool],
     living: Collection[BrokerId],
     retained: Mapping[EventId, Collection[BrokerId]],
     silent: Sequence[tuple[Lost, Collection[BrokerId]]] = (),
     expires: Collection[EventId] = (),
+    explained: Callable[[EventId], bool] = lambda event: True,
 ) -> list[str]:
     """Return what was done against the conditions, in words; nothing if they were kept.
 
@@ -100,7 +106,7 @@ def replay_violations(
     got, losses
         What it got, in order, and what it was told.
     events, accepted_at
-        What was published, and which brokers have accepted it.
+        What was published, and which brokers have accepted it, each when it first did.
     wanted
         Whether it wants an event.
     living, retained
@@ -109,12 +115,14 @@ def replay_violations(
         Which brokers did not answer when it was told that events of its past are lost, by what it was told.
     expires
         What has a time to live: it need not come.
+    explained
+        Whether a limit explains that an event of the present is lost.
     """
     found = got_wrongly(record.marks, got, events, wanted)
     had, told = set(got), list(losses)
     for event, published in events.items():
         publisher, number = event
-        brokers = accepted_at.get(event, ())
+        brokers = accepted_at.get(event, {})
         if event in had or event in expires or not record.owes(publisher, number, published.at_seconds):
             continue
         if not brokers or not wanted(published.event):
@@ -124,8 +132,13 @@ def replay_violations(
             for each, brokers_then in silent:
                 if names(each, event):
                     had_it -= set(brokers_then)
-            if had_it and published.at_seconds < record.begun_at:
+            accepted = min(brokers.values())
+            if had_it and accepted < record.in_force_at:
                 found.append(f"complete: was told that {publisher} {number} is lost, and a broker has it")
+            if accepted > record.past_ends and not explained(event):
+                found.append(
+                    f"complete: was told that {publisher} {number} is lost, and no limit explains that"
+                )
         elif event in retained or not set(brokers).isdisjoint(living):
             found.append(f"complete: {publisher} {number} is missing, and it was not told")
     return found

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
+
+import numpy as np
 
 from ...clients.beginnings import OLDEST, At
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId, EventId
+from ...protocol.traces.trace import Registered, Trace
 from ...recovery.replay.history import History, HistoryAt
 from ...routing.language.questions import compile_predicate, to_predicate
 from ...simulator.sessions import ACKNOWLEDGE_SECONDS, subscriber
 from ...simulator.simulation import Simulation
+from ..checker.columns import Columns, Ints, columns_of
 from ..checker.last_values import LastRecord, last_value_violations
 from ..checker.replays import ReplayRecord, replay_violations
 from ..plans.cases import Case
@@ -54,11 +59,11 @@ class Replaying:
         at, last_per = self._at(drawn.begins), drawn.last_per
         beginning = network.subscribe_at(client, broker, drawn.selectors, at, last_per)
         if last_per is None:
-            self._records[client] = ReplayRecord(*beginning, network.now)
+            self._records[client] = ReplayRecord(*beginning)
         else:
             answering = [broker for broker in network.living() if not network.hosts[broker].paused]
             there = [event for broker in answering for event in self._history(broker).identities()]
-            self._records[client] = LastRecord(*beginning, network.now, last_per, there)
+            self._records[client] = LastRecord(*beginning, last_per, there)
 
     def _history(self, broker: BrokerId) -> History:
         return self._network.broker(broker).layer(History)
@@ -132,13 +137,38 @@ class Replaying:
                 wanted,
                 living,
             )
+            record.past_ends = network.clients.past_ends.get(client, math.inf)
             if isinstance(record, LastRecord):
-                record.present_from = network.clients.past_ends.get(client, math.inf)
                 problems = last_value_violations(record, *given, retained.keys(), expires)
             else:
-                problems = replay_violations(record, *given, retained, silent, expires)
+                record.in_force_at = network.clients.in_force_at.get(client, -math.inf)
+                explained = self._explained(client)
+                problems = replay_violations(record, *given, retained, silent, expires, explained)
             found += (f"replay of {client}: {each}" for each in problems)
         return found
+
+    def _explained(self, client: ClientId) -> Callable[[EventId], bool]:
+        """Return the question whether a limit explains that an event is lost for a subscriber with a record apart."""
+
+        @cache
+        def columns() -> tuple[Columns, dict[EventId, int], Ints]:
+            both = [*self._network.account.operations, *self._network.clients.apart[client].operations]
+            trace = columns_of(Trace(sorted(both, key=lambda operation: operation.at_seconds)))
+            matched = np.zeros(trace.events, np.bool_)
+            for operation in both:
+                if isinstance(operation, Registered) and operation.client == client:
+                    matched |= trace.matches(operation.selector)
+            return (
+                trace,
+                {event: code for code, event in enumerate(trace.identities)},
+                trace.published[matched],
+            )
+
+        def explained(event: EventId) -> bool:
+            trace, codes, wanted = columns()
+            return bool(trace.explained(client, codes[event], lambda: wanted))
+
+        return explained
 
 
 def _wants(selectors: Collection[str]) -> Callable[[Mapping[str, object]], bool]:

@@ -46,6 +46,8 @@ class SubscriberBequest:
         What it has to be told is lost.
     notes
         (seconds since they were made, events) of the notifications that it has not acknowledged, in order.
+    past
+        Those of its subscriptions that begin in the past.
     """
 
     number: int
@@ -58,6 +60,7 @@ class SubscriberBequest:
     begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
     losses: tuple[Lost, ...] = ()
     notes: tuple[tuple[float, EventBatch], ...] = ()
+    past: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

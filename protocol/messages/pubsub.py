@@ -164,6 +164,9 @@ class Register:
     brokers, and then the subscriber receives more notifications.
 
     With `max_delay` it is refused if its events wait longer for brokers and links on their way, in seconds.
+
+    With `past` its subscriber reads what was accepted before it from histories, and so is owed everything behind the
+    position at which it begins, however long ago that was accepted: by a broker that is gone, for example.
     """
 
     subscription: int
@@ -172,6 +175,7 @@ class Register:
     admitted: bool = False
     local_first: bool = False
     max_delay: float | None = None
+    past: bool = False
 
 
 @dataclass(frozen=True, slots=True)

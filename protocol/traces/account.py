@@ -37,7 +37,7 @@ class Account(Trace):
     losses
         The losses that were reported to each subscriber.
     accepted_at
-        The brokers that have accepted each event.
+        The brokers that have accepted each event, and when each first did.
     expires
         When each event expires that has a time to live.
     orphans
@@ -49,7 +49,7 @@ class Account(Trace):
     def __init__(self, features: Features = NONE) -> None:
         super().__init__()
         self.losses: dict[ClientId, list[Lost]] = {}
-        self.accepted_at: dict[EventId, set[BrokerId]] = {}
+        self.accepted_at: dict[EventId, dict[BrokerId, float]] = {}
         self.expires: dict[EventId, float] = {}
         self._ttls: dict[EventId, float] = {}  # of those that were published since it had settled
         self.orphans: set[EventId] = set()
@@ -71,7 +71,7 @@ class Account(Trace):
         events = [batch.identity(row) for row in range(len(batch))]
         known = {event for event in events if broker in self.accepted_at.get(event, ())}
         for event in events:
-            self.accepted_at.setdefault(event, set()).add(broker)
+            self.accepted_at.setdefault(event, {}).setdefault(broker, now)
         fresh = [event for event in events if not (self._features.stores and event in known)]
         self._keep(now, broker, fresh, batch.nbytes * len(fresh) // max(1, len(events)))
 
@@ -160,7 +160,7 @@ class Account(Trace):
         dead = set(brokers)
         self.operations += [Died(now, broker, "") for broker in sorted(dead)]
         for publisher, sequence in sorted(self.orphans):
-            if not self.accepted_at.get((publisher, sequence), set()) - dead:
+            if self.accepted_at.get((publisher, sequence), {}).keys() <= dead:
                 self.lost(now, publisher, sequence)
 
     def never_accepted(self, publisher: ClientId, last: int) -> None:
@@ -199,9 +199,15 @@ class Account(Trace):
             )
         ]
 
-    def told(self, now: float, client: ClientId, losses: Sequence[Lost]) -> None:
-        """Record the losses that were reported to a subscriber."""
+    def told(
+        self,
+        now: float,
+        client: ClientId,
+        losses: Sequence[Lost],
+        published: Iterable[EventId] | None = None,
+    ) -> None:
+        """Record the losses that were reported to a subscriber, of what was published; None if that is in here."""
         self.losses.setdefault(client, []).extend(losses)
-        for publisher, sequence in self.publications():
+        for publisher, sequence in self.publications() if published is None else published:
             if any(loss.publisher == publisher and loss.first <= sequence <= loss.last for loss in losses):
                 self.lost(now, publisher, sequence, client)

@@ -277,7 +277,9 @@ class DurableClients(Restorable):
         entry = self.entries.get(event.source)
         if entry is None:
             return [Inward(event)]
-        writes = entry.subscribe(self._now, message.subscription, message.filter, message.priority)
+        writes = entry.subscribe(
+            self._now, message.subscription, message.filter, message.priority, past=message.past
+        )
         return [*self._written(writes), Inward(event)]
 
     def _on_cancel(self, event: Received[ClientId, Cancel]) -> list[Out]:

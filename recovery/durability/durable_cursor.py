@@ -162,6 +162,8 @@ class DurableCursor:
     begins
         Where each of its subscriptions begins, by number, and since when that is known here; None before it is
         confirmed.
+    past
+        Those of its subscriptions that begin in the past (`Register`).
     """
 
     name: ClientId
@@ -172,6 +174,7 @@ class DurableCursor:
     losses: list[Lost] = field(default_factory=list)
     priorities: dict[int, int] = field(default_factory=dict)
     begins: dict[int, tuple[float, Marks | None]] = field(default_factory=dict)
+    past: dict[int, None] = field(default_factory=dict)
     _notes: OrderedDict[int, Note] = field(default_factory=OrderedDict)  # by number, which rises
     _events: int = 0
     _bytes: int = 0
@@ -183,9 +186,10 @@ class DurableCursor:
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableCursor:
         """Restore a subscriber from a row made by `row`, still without its notifications."""
-        incarnation, since, marks, subscriptions, losses, priorities = row
+        incarnation, since, marks, subscriptions, losses, priorities, *more = row
         lost = [Lost(*each) for each in losses]
         entry = cls(name, incarnation, since, dict(marks), dict(subscriptions), lost, dict(priorities))
+        entry.past = dict.fromkeys(more[0] if more else ())  # rows of earlier versions lack it
         entry._passed = True
         return entry
 
@@ -196,6 +200,7 @@ class DurableCursor:
         state = dict(given.marks), dict(given.subscriptions), losses, dict(given.priorities)
         entry = cls(given.name, given.incarnation, since, *state)
         entry.begins = {number: (now, given.begins.get(number)) for number in entry.subscriptions}
+        entry.past = dict.fromkeys(given.past)
         for age, batch in given.notes:
             entry.add(now - age, batch)
         return entry
@@ -207,9 +212,8 @@ class DurableCursor:
         begins = {number: marks for number, marks in self.begun().items() if number in self.subscriptions}
         held = dict(self.marks), dict(self.subscriptions), dict(self.priorities)
         since = now - self.since
-        return SubscriberBequest(
-            0, self.name, self.incarnation, since, *held, begins, tuple(self.losses), notes
-        )
+        losses, past = tuple(self.losses), tuple(self.past)
+        return SubscriberBequest(0, self.name, self.incarnation, since, *held, begins, losses, notes, past)
 
     def rows(self) -> list[Write]:
         """Return the writes that make all of it stable."""
@@ -222,7 +226,7 @@ class DurableCursor:
     def registers(self) -> list[Register]:
         """Return the subscriptions as they were made. All of them were admitted."""
         return [
-            Register(number, item, self.priorities.get(number, 0), admitted=True)
+            Register(number, item, self.priorities.get(number, 0), admitted=True, past=number in self.past)
             for number, item in self.subscriptions.items()
         ]
 
@@ -236,6 +240,7 @@ class DurableCursor:
             dict(self.subscriptions),
             losses,
             dict(self.priorities),
+            tuple(self.past),
         )
         return Write(SUBSCRIBERS, (self.name,), value)
 
@@ -266,11 +271,15 @@ class DurableCursor:
         self.begins |= {number: (now, begins[number]) for number in new}
         return [Write(BEGINS, (self.name, number), self.begins[number]) for number in new]
 
-    def subscribe(self, now: float, number: int, wanted: Filter, priority: int) -> list[Write]:
+    def subscribe(
+        self, now: float, number: int, wanted: Filter, priority: int, *, past: bool = False
+    ) -> list[Write]:
         """Record a subscription; return the writes."""
         writes = [] if self.subscriptions.get(number, wanted) == wanted else self.cancel(number)
         new = number not in self.subscriptions
         self.subscriptions[number], self.priorities[number] = wanted, priority
+        if past:
+            self.past[number] = None
         begins = self.begin(now, number, None) if new else []
         return [*writes, self.row(), *begins]
 
@@ -278,6 +287,7 @@ class DurableCursor:
         """Forget a subscription; return the writes."""
         self.subscriptions.pop(number, None)
         self.priorities.pop(number, None)
+        self.past.pop(number, None)
         known = self.begins.pop(number, None)
         return [self.row(), *([] if known is None else [Write(BEGINS, (self.name, number), None)])]
 

@@ -12,6 +12,9 @@ Rules
   subscription's age is measured by the clock of this broker. Transport takes time, so an event seems younger
   than it is. It seems older by at most what the time of both brokers may lag. In doubt the event is
   delivered.
+* A subscription whose subscriber reads what was before it from histories (`Register.past`) is owed everything behind
+  its position, however old: what no history had when it began may have been accepted long before, by a broker that is
+  gone, and comes from nowhere else.
 * An event that is past its time is dropped between the broker and the subscriber. So a subscriber may have had less
   than its mark says if an event that expires raised the mark to that number (`expiring`).
 * Positions are dropped when nobody retains an event that old, and beyond a limit the oldest is.
@@ -44,15 +47,19 @@ POSITIONS_MAX: Final = 1_048_576
 
 @dataclass(slots=True)
 class _Want:
-    """A subscription: since when it is in force, its filter, and where it begins; None before it is confirmed."""
+    """A subscription: since when it is in force, its filter, and where it begins; None before it is confirmed.
+
+    With `past` that position counts alone, and not since when it is in force.
+    """
 
     since: float
     filter: Filter
     begins: Marks | None
+    past: bool = False
 
     def owed(self, batch: EventBatch, rows: Rows, accepted: float) -> Mask | None:
         """Return which of these retransmitted events are not older than the subscription; None for all."""
-        if self.begins is None or self.since > accepted:
+        if self.begins is None or (self.since > accepted and not self.past):
             return np.zeros(len(rows), np.bool_)
         first = [self.begins.get(name, 0) for name in batch.publishers]
         if not any(first):
@@ -114,12 +121,13 @@ class Deduplicator:
         else:
             self._brought.setdefault(client, {})[number] = since, begins
 
-    def want(self, client: ClientId, number: int, wanted: Filter, now: float) -> None:
+    def want(self, client: ClientId, number: int, wanted: Filter, now: float, *, past: bool = False) -> None:
         """Record that a subscriber wants a filter, not confirmed yet; no effect if it does already."""
         since, begins = self._brought.get(client, {}).pop(number, (now, None))
         wants = self._wants.setdefault(client, {})
         if number not in wants or wants[number].filter != wanted:
             wants[number] = _Want(since, wanted, None)
+        wants[number].past = wants[number].past or past  # it may be rewound later
         if begins is not None:
             self._begin(client, number, wants[number], begins, now)
 
@@ -187,7 +195,7 @@ class Deduplicator:
         accepted
             When that event was accepted, by the clock here.
         """
-        if client not in self._marks or accepted + self._behind_seconds < self.since(client):
+        if client not in self._marks or self._is_newer(client, accepted + self._behind_seconds):
             return None
         told = self._told.setdefault(client, {})
         wants = self._wants.get(client, {}).values()
@@ -226,13 +234,18 @@ class Deduplicator:
         marks = self._marks.setdefault(client, {})
         if accepted is not None:
             latest = accepted + self._behind_seconds
-            rows = rows[:0] if latest < self.since(client) else self._timely(client, batch, rows, latest)
+            rows = rows[:0] if self._is_newer(client, latest) else self._timely(client, batch, rows, latest)
         new = rising(batch, rows, marks)
         if TTLS in batch.columns and len(new):
             last = dict(zip(batch.publisher[new].tolist(), new.tolist(), strict=True))
             expire = [batch.identity(row) for row in last.values() if deadline(batch, row) is not None]
             self._expiring.setdefault(client, {}).update(expire)
         return new
+
+    def _is_newer(self, client: ClientId, moment: float) -> bool:
+        """Return whether a subscriber has come since, and has no past."""
+        wants = self._wants.get(client, {}).values()
+        return moment < self.since(client) and not any(want.past for want in wants)
 
     def _timely(self, client: ClientId, batch: EventBatch, rows: Rows, accepted: float) -> Rows:
         """Return the rows that match a subscription which had begun when the events were accepted."""

@@ -425,7 +425,7 @@ class Replay(Restorable):
         client, message = event.source, event.message
         self._wanting.setdefault(client, {})[message.subscription] = None
         self.deduplicator.begin(client, self._now)
-        self.deduplicator.want(client, message.subscription, message.filter, self._now)
+        self.deduplicator.want(client, message.subscription, message.filter, self._now, past=message.past)
         return [*self._registered(client, message.subscription), Inward(event)]
 
     def _registered(self, client: ClientId, number: int) -> list[Out]:
@@ -484,7 +484,7 @@ class Replay(Restorable):
             number = register.subscription
             begins = event.begins.get(number)
             self.deduplicator.bring(event.client, number, event.since, begins, self._now)
-            self.deduplicator.want(event.client, number, register.filter, self._now)
+            self.deduplicator.want(event.client, number, register.filter, self._now, past=register.past)
         self._learn(event.begins)
         self._wanting[event.client] = dict.fromkeys(register.subscription for register in event.registers)
         return [Inward(event)]

@@ -10,7 +10,7 @@ from rayvous.clients.past import PastReader
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.batch import EventBatch, batch_of, concat
 from rayvous.protocol.effects import Ticked
-from rayvous.protocol.messages.pubsub import Consumed, Lost
+from rayvous.protocol.messages.pubsub import Consumed, Lost, Register
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.replay import history as histories
 from rayvous.recovery.replay.history import EVER, History
@@ -325,3 +325,67 @@ def test_what_is_forgotten_since_it_was_acknowledged_is_not_told_when_it_is_read
     world.machine, world.got = again, []
     world.read()
     assert (world.got, world.lost) == ([("q", 1)], [])
+
+
+def test_what_is_reported_waits_until_the_past_is_read_and_counts_behind_it() -> None:
+    """A broker reports what is not sent again any more; of the past, the reader says what is lost."""
+    world = World(random.Random(0))
+    world.histories[1].append("p", world.events("p", 1, 9))
+    machine = world.machine
+    machine.awaits_past = True
+    assert machine.lost([Lost("p", 3, 7)]) == [], "where its past ends is not known yet"
+    world.begin({"p": 0})
+    machine.awaits_past = False
+    assert machine.lost([Lost("p", 8, 12), Lost("q", 1, 2)]) == [], "its past is being read"
+    world.read()
+    assert machine.lost([Lost("p", 2, 2)], of_past=True) == [Lost("p", 2, 2)]
+    machine.acknowledge_past()
+    assert machine.lost(()) == [Lost("p", 10, 12), Lost("q", 1, 2)] and machine.lost(()) == []
+    assert machine.lost([Lost("p", 5, 9)]) == [] and machine.lost([Lost("p", 9, 13)]) == [Lost("p", 10, 13)]
+    again = SubscriberMachine(durable=True)
+    again.restore(machine.record())
+    assert again.lost([Lost("p", 1, 20)]) == []
+    again.acknowledge_past()
+    assert again.lost(()) == [Lost("p", 10, 20)], "its past is not acknowledged"
+    again.rewind(EVER, {"p": 3})
+    assert again.lost([Lost("p", 11, 21)]) == [] and again.reads_past
+    machine.acknowledge()
+    new = SubscriberMachine(durable=True)
+    new.restore(machine.record())
+    new.acknowledge_past()
+    assert new.lost([Lost("p", 10, 10)]) == [Lost("p", 10, 10)]
+
+
+def test_what_an_awaited_broker_has_is_not_told_by_another_broker() -> None:
+    world = World(random.Random(0))
+    world.histories[1].append("p", world.events("p", 1, 9))
+    world.alive = {2, 3}
+    world.begin({})
+    machine = world.machine
+    assert machine.lost([Lost("p", 1, 12)]) == []
+    world.alive = {1, 2, 3}
+    world.read()
+    machine.acknowledge_past()
+    assert machine.lost(()) == [Lost("p", 10, 12)]
+
+
+def test_subscriptions_with_a_past_say_so_at_every_broker_and_later_ones_do_not() -> None:
+    machine = SubscriberMachine(durable=True)
+    machine.awaits_past = True
+    (first,) = machine.subscribe(1, to_filter("odd"), 0.0)
+    machine.confirmed(1, {})
+    machine.begin_past([1], EVER, {}, {})
+    (second,) = machine.subscribe(2, to_filter("NOT odd"), 0.0)
+    machine.confirmed(2, {})
+    assert isinstance(first, Register) and first.past
+    assert isinstance(second, Register) and not second.past
+    again = SubscriberMachine(durable=True)
+    again.restore(machine.record())
+    for each in (machine, again):
+        registers = [message for message in each.arrive(9.0, 0.0, 2) if isinstance(message, Register)]
+        assert {message.subscription: message.past for message in registers} == {1: True, 2: False}
+    again.rewind(EVER, {})
+    assert all(message.past for message in again.request([1, 2]) if isinstance(message, Register))
+    machine.cancel(1)
+    (anew,) = machine.subscribe(1, to_filter("odd"), 9.0)
+    assert isinstance(anew, Register) and not anew.past

@@ -110,7 +110,7 @@ def test_the_judge_of_last_values_names_each_condition():
         event: Published(float(at), *event, {} if key is None else {"k": key})
         for at, (event, key) in enumerate(keys.items())
     }
-    at = dict.fromkeys(events, (1,))
+    at = {event: {1: published.at_seconds} for event, published in events.items()}
 
     def found(
         got,
@@ -123,8 +123,8 @@ def test_the_judge_of_last_values_names_each_condition():
         expires=(),
         marks=None,
     ):
-        record = LastRecord(marks or {}, 0.0, 5.0, "k", there)
-        record.present_from = present_from
+        record = LastRecord(marks or {}, 0.0, "k", there)
+        record.past_ends = present_from
         given = (got, losses, events, at, lambda event: event.get("k") != "c", living, retained, expires)
         return [each.split(":")[0] for each in last_value_violations(record, *given)]
 

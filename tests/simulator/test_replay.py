@@ -1,10 +1,11 @@
 """Replays in virtual time: every kind of scheme, brokers that die, and chaos with its judge."""
 
+import math
 import pickle
 from dataclasses import replace
 
 import pytest
-from draws import of_each_kind, seeds
+from draws import of_each_kind, seeds, slow
 from rayvous.broker.pipeline import Pipeline
 from rayvous.clients.past import PastReader
 from rayvous.faults.checker.replays import ReplayRecord, replay_violations
@@ -23,15 +24,17 @@ from rayvous.recovery.replay.history import FORGOTTEN, HISTORY, History
 from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 
 HEAL = [name for name, made in SCHEMES.items() if made.membership.heals]
 
 
-def network(scheme="hybrid", **recovery):
+def network(scheme="hybrid", client_detect_seconds=1.0, **recovery):
     """Three clusters of two in a chain: 0 1, 2 3, 4 5."""
     times = Recovery.for_simulator(**{"history_seconds": 86_400.0, **recovery})
-    return Simulation(ClusterTree(3, 2, degree=1), scheme, recovery=times, store=in_memory, seed=1)
+    given = {"recovery": times, "store": in_memory, "client_detect_seconds": client_detect_seconds}
+    return Simulation(ClusterTree(3, 2, degree=1), scheme, seed=1, **given)
 
 
 def publish(net, client, broker, count, every=0.0):
@@ -82,6 +85,51 @@ def test_a_history_outlives_its_broker_and_is_waited_for():
     net.restart(5)
     net.advance(30.0)
     assert numbers(net, "alice", "p") == list(range(1, 11))
+
+
+@pytest.mark.parametrize("scheme", of_each_kind(HEAL))
+@pytest.mark.parametrize(
+    "meanwhile", ["nothing", slow("restart"), "crash", slow("leave"), "process", slow("rewind")]
+)
+def test_what_only_a_broker_had_that_is_gone_comes_when_its_publisher_has_found_another_one(
+    scheme, meanwhile
+):
+    """It is older than the subscriptions by far, and in no history when they begin: the position counts alone."""
+    net = network(scheme, client_detect_seconds=46.0)
+    operations = SimulatedOperations(net)
+    publish(net, "q", 0, 3, 1.0)
+    net.publish("p", 5, [{"n": 1}])
+    net.publish("p", 5, [{"n": 1}])
+    net.advance(2.5 * net.links.client_seconds)
+    assert list(net.account.accepted_at["p", 2]) == [5]
+    net.crash(5)
+    net.clients.removed.add(5)  # the operator knows that it does not come back
+    net.advance(40.0)  # longer than a failure may go unnoticed
+    if meanwhile == "rewind":  # of one that began in the present
+        net.subscribe("alice", 2, "n = 1", durable=True)
+    else:
+        net.subscribe_at("alice", 2, ["n = 1"], "oldest")
+    net.run_until_installed("alice", 1)
+    net.advance(1.0)
+    net.clients.detect_seconds = 0.5
+    if meanwhile in ("restart", "leave", "process"):
+        net.stop("alice")
+    if meanwhile == "leave":
+        assert operations.remove_broker(2)
+    elif meanwhile != "nothing":
+        net.crash(2)
+    if meanwhile == "restart":
+        net.restart(2)
+    elif meanwhile == "process":
+        net.start("alice")
+    elif meanwhile == "rewind":
+        net.rewind("alice", "oldest")
+    assert not numbers(net, "alice", "p")
+    net.advance(30.0)
+    net.start("alice")
+    net.advance(30.0)
+    assert numbers(net, "alice", "p") == [1, 2] and numbers(net, "alice", "q") == [1, 2, 3]
+    assert not net.clients.account_of("alice").losses.get("alice")
 
 
 def test_what_is_forgotten_is_counted_and_refused_or_reported():
@@ -146,12 +194,14 @@ def test_brokers_do_the_same_with_and_without_a_history_that_nobody_reads(monkey
 
 def test_the_judge_of_replays_names_each_condition():
     events = {("p", number): Published(1.0, "p", number, {"n": number}) for number in range(1, 6)}
-    at = {event: {1} for event in events}
+    at = {event: {1: 1.5} for event in events}
 
-    def found(got, losses=(), living=(1,), retained=at, silent=()):
-        got = [("p", number) for number in got]
+    def found(got, losses=(), living=(1,), retained=at, silent=(), in_force=2.0, ends=2.0, explained=()):
+        got, record = [("p", number) for number in got], ReplayRecord({"p": 1}, 0.0)
+        record.in_force_at, record.past_ends = in_force, ends
         given = (got, losses, events, at, lambda event: event["n"] != 4, living, retained, silent)
-        return [each.split(":")[0] for each in replay_violations(ReplayRecord({"p": 1}, 0.0, 2.0), *given)]
+        problems = replay_violations(record, *given, explained=lambda event: event in explained)
+        return [each.split(":")[0] for each in problems]
 
     assert found([2, 3, 5]) == []
     assert found([1, 2, 3, 5]) == ["not older"]
@@ -165,6 +215,12 @@ def test_the_judge_of_replays_names_each_condition():
     )
     assert found([2, 5], [Lost("p", 3, 4)], silent=[(Lost("p", 3, 4), {2})]) == ["complete"]
     assert found([2, 5], living=(), retained={}) == [], "nobody may know"
+    told = [Lost("p", 3, 4)]
+    assert found([2, 5], told, in_force=1.2, ends=1.2, explained=[("p", 3)]) == [], (
+        "of the present, by a limit"
+    )
+    assert found([2, 5], told, in_force=1.2, ends=1.2) == ["complete"], "of the present, by no limit"
+    assert found([2, 5], told, in_force=1.2, ends=math.inf) == [], "who did not answer may have had it"
 
 
 def test_chaos_draws_replays_of_every_kind_and_finds_one_that_is_wrong(monkeypatch):

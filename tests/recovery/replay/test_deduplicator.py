@@ -206,3 +206,22 @@ def test_a_subscription_that_is_confirmed_here_is_as_old_as_its_confirmation():
         deduplicator.confirm("alice", 1, {"q": 1}, 12.0)
         old = admitted(deduplicator, "alice", batch("p", 1, 1), accepted=11.0)
         assert old + admitted(deduplicator, "alice", batch("p", 2, 1), accepted=12.0) == owed
+
+
+def test_what_is_behind_the_position_of_a_subscription_with_a_past_is_for_it_however_old():
+    """Also when it is rewound later, and of what is lost; one without a past is not owed it."""
+    for times, past in ((1, True), (1, False), (2, True)):
+        deduplicator = Deduplicator(behind_seconds=2.0)
+        deduplicator.begin("alice", now=50.0)
+        deduplicator.want("alice", 1, to_filter("n >= 0"), 50.0, past=past and times == 1)
+        assert admitted(deduplicator, "alice", batch("p", 8, 1), accepted=9.0) == [], "it is not confirmed"
+        deduplicator.confirm("alice", 1, {"p": 5}, 60.0)
+        if times == 2:
+            deduplicator.want("alice", 1, to_filter("n >= 0"), 70.0, past=True)
+        assert deduplicator.missed("alice", "p", 5, 9.0) is None
+        assert deduplicator.missed("alice", "p", 6, 9.0) == (Lost("p", 6, 6) if past else None)
+        had = admitted(deduplicator, "alice", batch("p", 4, 4), accepted=9.0)
+        assert had == ([("p", 6), ("p", 7)] if past else [])
+        deduplicator.want_no_more("alice", 1)
+        wants(deduplicator, "alice", 2, "n >= 0", 80.0, {"p": 7})
+        assert admitted(deduplicator, "alice", batch("p", 8, 1), accepted=9.0) == []
