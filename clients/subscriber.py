@@ -122,8 +122,8 @@ class SubscriberMachine:
     __slots__ = (
         "_begins",
         "_begun",
-        "_local_first",
         "_early_losses",
+        "_local_first",
         "_max_delays",
         "_of_past",
         "_past_ends",
