@@ -10,6 +10,7 @@ Rules
 * A publisher that moves to another broker takes along the events that were not accepted here, so its waiting events
   are forgotten. Without its advertisements no layer would take them, and the publisher would be told that they were
   let in.
+* A broker that is told to leave lets nothing in any more: what it accepts now, nobody may pass on.
 * Over other interfaces the publisher is told: `HeldBack`, later `LetIn`, or `OverQuota`. Nothing is accepted before
   it is let in.
 """
@@ -25,6 +26,7 @@ from ..protocol.ids import ClientId, Link
 from ..protocol.layers import Handler, Inward, Out
 from ..protocol.messages.admission import MICRO, AdmissionConfig, HeldBack, LetIn, OverQuota
 from ..protocol.messages.pubsub import Detach, Events, Numbered
+from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ..protocol.queries import AcceptedOf, Answering, KeptOf, Publishers, WaitingOf
 from ..protocol.snapshots import Restorable
 
@@ -63,7 +65,7 @@ class Shaping(Restorable):
         self._quotas: Quotas[Received] = Quotas(advertised, config, retransmission_seconds)
         self._advertised = advertised
         self._now = 0.0
-        self._timed = timed
+        self._timed, self._leaving = timed, False
         self._passed: dict[ClientId, int] = {}  # the last number that passed over a numbered interface
         self.takes: Mapping[type, Handler] = {} if timed else {Ticked: self._on_tick}
         self.sees: Mapping[type, Handler] = {
@@ -71,6 +73,7 @@ class Shaping(Restorable):
             Numbered: self._on_adv,
             Ticked: self._on_tick,
             Detach: self._on_detach,
+            LeaveNetwork: self._on_leave,
         }
 
     def _on_events(self, event: Received[Link, Events]) -> list[Out]:
@@ -108,10 +111,14 @@ class Shaping(Restorable):
             self._quotas.drop(event.source)
         return [Inward(event)]
 
+    def _on_leave(self, event: Received) -> list[Out]:
+        self._leaving = self._leaving or event.source == RENDEZVOUS
+        return [Inward(event)]
+
     def _on_tick(self, event: Ticked) -> list[Out]:
         self._now = event.now
         out: list[Out] = [Inward(event)] if self._timed else []
-        for publisher, waiting in self._quotas.release(event.now):
+        for publisher, waiting in () if self._leaving else self._quotas.release(event.now):
             out.append(Inward(waiting.what))
             if number := _number(waiting.what):
                 self._passed[publisher] = number

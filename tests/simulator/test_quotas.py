@@ -10,11 +10,12 @@ from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.layers import Inward
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, HeldBack, LetIn, OverQuota
 from rayvous.protocol.messages.recovery import Recovery
-from rayvous.protocol.queries import AcceptedOf, WaitingOf
+from rayvous.protocol.queries import AcceptedOf, HasLeft, WaitingOf
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 
 TREE = ClusterTree(3, 2, degree=2).positions()
@@ -129,6 +130,32 @@ def test_a_broker_that_dies_takes_what_waits_along_and_its_publisher_brings_it_a
     verdict = judge(net.account)
     assert verdict.holds and not verdict.lost, verdict.examples
     assert len(net.account.notifications()) == 4 * RATE * (SECONDS // 3)
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "lbdd"])
+def test_a_broker_that_leaves_lets_nothing_in_that_waits_of_a_dead_publisher(scheme: str) -> None:
+    """It could neither pass it on nor hand it over; the publisher was told of nothing, and uses the numbers again."""
+    net = Simulation(TREE, scheme, recovery=Recovery.for_simulator(degree=4), admission=AdmissionConfig())
+    net.advertise("p", 5, "x >= 0", 1.0)
+    net.subscribe("s", 0, "x >= 0", 1)
+    net.advance(5.0)
+    for _ in range(60):
+        net.publish("p", 5, [{"x": 1}])
+    net.advance(2.0)
+    net.stop("p")
+    operations = SimulatedOperations(net)
+    assert operations.remove_broker(5)
+    net.advance(0.1)
+    accepted = len(net.account.accepted_at)
+    assert net.broker(5).layer(Shaping).waiting("p") and not net.broker(5).ask(HasLeft())
+    net.advance(30.0)
+    assert operations.left == {5} and len(net.account.accepted_at) == accepted
+    assert net.start("p") and net.publish("p", 5, [{"x": 2}]) == range(accepted + 1, accepted + 2)
+    net.advance(20.0)
+    assert net.notifications("s") == [("p", number) for number in range(1, accepted + 2)]
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
 
 
 @pytest.mark.parametrize("after", [6.0, 13.0])
