@@ -14,12 +14,15 @@ def main() -> None:
     import rayvous as rv
     from pyspark.sql import SparkSession
     from rayvous.actors.network.java import prepare_java
+    from rayvous.pipelines.spark.jvm import LIGHT_JVM
     from rayvous.pipelines.spark.session import spark_session
     from rayvous.protocol.errors import SparkUnavailable
     from rayvous.protocol.telemetry.tables import SCHEMAS
 
     prepare_java()
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    light = {"spark.driver.extraJavaOptions": LIGHT_JVM, "spark.sql.shuffle.partitions": "2"}
+    spark = builder.config(map=light).getOrCreate()
     found: dict[str, Any] = {}
     out = Path(sys.argv[1])
     shape = rv.ClusterTree(1, 2)

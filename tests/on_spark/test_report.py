@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import networkx as nx
 import numpy as np
@@ -188,24 +189,40 @@ def test_a_run_in_which_nothing_happened(frame, tmp_path):
     assert json.loads(report.paths["summary"].read_text())["aggregates"]["load_balance"]["gini"] is None
 
 
-@pytest.mark.parametrize("by_reference", [False, True])
-def test_a_run_is_reported_in_few_jobs_by_either_hand_over(spark, telemetry, tmp_path, by_reference):
-    written = report_of(
-        telemetry, tmp_path, spark, graph=network(), summary={"seed": 7}, by_reference=by_reference
-    )
+STRANGE = "a [b]* {c,d}? %3D = e"
+
+
+@pytest.fixture(scope="module")
+def in_files(spark, telemetry, tmp_path_factory):
+    """A report whose rows Spark read from files, in a folder whose name looks like a pattern."""
+    out = tmp_path_factory.mktemp("files") / STRANGE
+    return report_of(telemetry, out, spark, graph=network(), summary={"seed": 7}, by_reference=False)
+
+
+@pytest.fixture(scope="module")
+def in_memory(spark, telemetry, tmp_path_factory):
+    """A report whose rows went to Spark by reference."""
+    out = tmp_path_factory.mktemp("memory")
+    return report_of(telemetry, out, spark, graph=network(), summary={"seed": 7}, by_reference=True)
+
+
+@pytest.mark.parametrize("hand_over", ["in_files", "in_memory"])
+def test_a_run_is_reported_in_few_jobs_by_either_hand_over(request, hand_over):
+    written = request.getfixturevalue(hand_over)
     told = written.took
     assert tct_of_the_tree(written) == 3 * EVENTS
     assert 1 <= told["spark_jobs"] <= JOBS_MAX
-    summary = json.loads((tmp_path / "summary.json").read_text())["summary"]
+    summary = json.loads((written.folder / "summary.json").read_text())["summary"]
     assert summary["seed"] == 7
     assert summary["spark_jobs"] == told["spark_jobs"]
     assert 0 < summary["spark_report_seconds"] <= told["report_seconds"]
 
 
-def test_a_run_reported_into_the_folder_of_another_takes_its_place(spark, telemetry, tmp_path):
-    report_of(telemetry, tmp_path, spark)
+def test_a_run_reported_into_the_folder_of_another_takes_its_place(spark, in_files, tmp_path):
+    shutil.copytree(in_files.folder, tmp_path, dirs_exist_ok=True)
     mine = tmp_path / "tables" / "transfers" / "mine.txt"
     mine.write_text("mine")
+    assert runs(tmp_path / "tables") == ["run-1"]
     other = Telemetry.from_arrow("run-2", {"deliveries": [to_arrow("deliveries", chunks()["deliveries"][0])]})
     report_of(other, tmp_path, spark)
     assert runs(tmp_path / "tables") == ["run-2"]
@@ -213,9 +230,8 @@ def test_a_run_reported_into_the_folder_of_another_takes_its_place(spark, teleme
     assert mine.read_text() == "mine"
 
 
-def test_a_folder_whose_name_looks_like_a_pattern(spark, telemetry, tmp_path):
-    written = report_of(telemetry, tmp_path / "a [b]* {c,d}? %3D = e", spark, by_reference=False)
-    assert tct_of_the_tree(written) == 3 * EVENTS
+def test_a_folder_whose_name_looks_like_a_pattern(in_files):
+    assert in_files.folder.name == STRANGE and tct_of_the_tree(in_files) == 3 * EVENTS
 
 
 @pytest.mark.parametrize("below", ["", "/deeper"])
