@@ -84,7 +84,7 @@ class Absent:
             first = self._behind.setdefault(client, {})
             for row in deliver.rows[deliver.starts[place] : deliver.starts[place + 1]].tolist():
                 first.setdefault(*deliver.batch.identity(row))
-        return _part(deliver, picked)
+        return deliver if len(picked) == len(deliver.clients) else _part(deliver, picked)
 
     def catching_up(
         self, session: ProcessSession, owners: Mapping[ClientId, ProcessSession]

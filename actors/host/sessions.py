@@ -98,7 +98,7 @@ def split(deliver: Deliver, owners: Sequence[ProcessSession]) -> list[tuple[Proc
 
 def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
     """Return the batch reduced to the events in `rows`, and the rows renumbered for it."""
-    if len(batch) == 1:
+    if len(batch.sequence) == 1:
         return batch, rows
     used = np.zeros(len(batch), np.bool_)
     used[rows] = True

@@ -124,14 +124,16 @@ class Carrier:
     # Events.
 
     def _on_events(self, source: Link, message: Events) -> list[Out]:
-        self.load.count(len(message.batch))
-        begun: list[Out] = []
+        self.load.count(len(message.batch.sequence))
+        out: list[Out] = []
         if not isinstance(source, str):
             if not self._place.is_on_tree(source, message.ballot):
                 return []
-            begun = self._rounds.begin(message.round, message.repair_window_seconds)
-        effects = self._place.router.handle(Received(source, message))
-        return begun + [self._stamped(effect, message) for effect in effects]
+            if message.round > self._rounds.links.current:
+                out = self._rounds.begin(message.round, message.repair_window_seconds)
+        for effect in self._place.router.handle(Received(source, message)):
+            out.append(effect if type(effect) is Send else self._stamped(effect, message))
+        return out
 
     def _stamped(self, effect: Effect, message: Events) -> Effect:
         """Add the ballot to events that go to the group, and to a delivery the message that brought it."""

@@ -158,12 +158,15 @@ class HealingBroker(Restorable):
 
     def handle(self, event: Event) -> list[Out]:
         """Handle an event and return the results."""
-        place = self.place
+        place, current = self.place, self.rounds.current
+        brings_events = False
         out: list[Out]
         if isinstance(event, Received):
-            learn(self.rounds.high_water, event)
+            brings_events = type(event.message) is Events
+            if not brings_events:
+                learn(self.rounds.high_water, event)
             out = self._handlers[type(event.message)](event.source, event.message)  # type: ignore[arg-type]
-            if self.tree_rounds.wanted and type(event.message) is not Events and not self.leaving.left:
+            if self.tree_rounds.wanted and not brings_events and not self.leaving.left:
                 out = [*out, *self.tree_rounds.ask_after(event.source)]
         elif self.leaving.left and isinstance(event, Ticked | Died | Missed):
             out = []
@@ -173,6 +176,8 @@ class HealingBroker(Restorable):
         out = [*out, *(self.carrier.counted([*below]) if below else ())]
         if place.router.floods:
             out = self.carrier.confirmed(out)
+        if brings_events and self.rounds.current is current and self._told_place is not None:
+            return out  # unless they begin a round, they change neither its place nor what it states or keeps
         out = stated(self.rounds.high_water, out)
         out += self.identity.writes(
             place.now, place.succession.epoch_seen, place.term, self.tree_rounds.known

@@ -83,14 +83,15 @@ class HighWater:
 
     def saw(self, batch: EventBatch) -> None:
         """Note the numbers of events."""
-        names = batch.publishers
-        if not len(batch):
+        names, sequence = batch.publishers, batch.sequence
+        size = len(sequence)
+        if not size:
             return
         if len(names) == 1:
-            self.learn(names[0], int(batch.sequence.max()))
+            self.learn(names[0], int(sequence[0] if size == 1 else sequence.max()))
             return
         highest = np.zeros(len(names), np.int64)
-        np.maximum.at(highest, batch.publisher, batch.sequence)
+        np.maximum.at(highest, batch.publisher, sequence)
         for name, number in zip(names, highest.tolist(), strict=True):
             if number:
                 self.learn(name, number)

@@ -70,6 +70,7 @@ from ...protocol.messages.pubsub import (
     Resume,
     TakenOver,
     Unanswered,
+    in_round,
 )
 from ...protocol.messages.recovery import LeaveNetwork, Recovery
 from ...protocol.messages.rounds import Forgotten, Marker
@@ -240,9 +241,7 @@ class Replay(Restorable):
         if not isinstance(publisher, str):
             return [Inward(event)]
         told = self._keep(publisher, message)
-        stamped = replace(
-            message, round=self.rounds.current, repair_window_seconds=self.rounds.repair_window_seconds
-        )
+        stamped = in_round(message, self.rounds.current, self.rounds.repair_window_seconds)
         return [*told, Inward(Received(publisher, stamped))]
 
     def _on_directed(self, event: Received[BrokerId, Directed]) -> list[Out]:
@@ -253,11 +252,11 @@ class Replay(Restorable):
         """Retain what was published here, for retransmission; report what is known to be lost before it."""
         batch = message.batch
         last = self._accepted.get(publisher, 0)
-        out = self._back_here(publisher, batch)
+        out = self._back_here(publisher, batch) if publisher in self._taken_over else []
         if message.retransmitted and self._stable:
             fresh = np.flatnonzero(batch.sequence > last)
             batch = batch.take(fresh)
-        if not len(batch):
+        if not len(batch.sequence):
             return out
         # The latest time at which events that the publisher no longer retains may have been published.
         forgot = message.forgot_seconds if message.retransmitted else self._recovery.retention_seconds
@@ -625,6 +624,8 @@ class Replay(Restorable):
                 pieces.append(rows)
         if not clients:
             return []
+        if sum(map(len, pieces)) == len(deliver.rows):
+            return [deliver]  # all of it is new
         starts = np.cumsum([0, *map(len, pieces)])
         return [Deliver(deliver.batch, tuple(clients), starts, np.concatenate(pieces), brought_by=events)]
 

@@ -32,6 +32,7 @@ from typing import Final
 
 from ...protocol.batch import EventBatch, concat
 from ...protocol.ids import FIRST_ROUND, ClientId, Link, RoundNumber
+from ...protocol.quick import quick
 from .high_water import HighWater
 
 REMEMBERED_RETENTIONS: Final = 10
@@ -54,6 +55,7 @@ class _Closed:
     """The subscriptions that are still to be registered over it."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
     """A batch that was published here, with its publisher and time; `number` counts the batches."""
