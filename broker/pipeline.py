@@ -7,8 +7,8 @@ Rules
 * The writes of all layers in a step leave first, as one `Persist`.
 * Every type has one owner: two layers that take the same type are an error when the pipeline is made. A message of a
   type that no layer takes is a stray: it is counted and changes nothing.
-* The handler for each type at each depth is determined once. A layer that does not look at a type is not called for
-  it.
+* The handler for each type at each depth is determined once, when it is first needed: a broker sees a few of all types.
+  A layer that does not look at a type is not called for it.
 * A single layer that has its own `handle`, which returns only effects, is the whole pipeline.
 
 The contract is in `protocol/layers.py`.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 from ..protocol.effects import Effect, Persist, Plain, Received, Ticked, Write
@@ -83,7 +84,8 @@ class Pipeline(Generic[L]):
         self.layers = tuple(layers)
         self.strays = 0
         self._owed: list[Effect] = []  # effects that leave with the first step
-        self._inward = [_first_to_look(self.layers, depth) for depth in range(len(self.layers))]
+        self._owners = _owners_of(self.layers)
+        self._inward: list[dict[type, tuple[int, Handler]]] = [{} for _ in self.layers]
         self._outward = [_next_to_alter(self.layers, place) for place in range(len(self.layers))]
         self._answers = _who_know(self.layers)
         alone = getattr(self.layers[0], "handle", None) if len(self.layers) == 1 else None
@@ -92,7 +94,7 @@ class Pipeline(Generic[L]):
     @property
     def takes(self) -> frozenset[type]:
         """The types of messages, and of events that are not messages, that some layer takes."""
-        return frozenset(self._inward[0])
+        return frozenset(self._owners)
 
     def watch(self, tell: Watcher) -> None:
         """Call `tell` after each call of a layer; for the record of a run, which it does not change.
@@ -111,6 +113,8 @@ class Pipeline(Generic[L]):
 
             return call
 
+        for depth, kind in product(range(len(self.layers)), self._owners):
+            self._first_to_look(kind, depth)
         for table in (*self._inward, *self._outward):
             table |= {kind: (place, told(place, handler)) for kind, (place, handler) in table.items()}
         for layer in self.layers:
@@ -137,12 +141,23 @@ class Pipeline(Generic[L]):
 
     def _enter(self, event: Event, depth: int, writes: list[Write], effects: list[Effect]) -> None:
         """Pass an event to the layers from `depth` on."""
-        found = self._inward[depth].get(type(event.message) if isinstance(event, Received) else type(event))
+        kind = type(event.message) if isinstance(event, Received) else type(event)
+        found = self._inward[depth].get(kind) or self._first_to_look(kind, depth)
         if found is None:
             self.strays += 1
         else:
             place, handler = found
             self._leave(handler(event), place, writes, effects)  # type: ignore[arg-type]
+
+    def _first_to_look(self, kind: type, depth: int) -> tuple[int, Handler] | None:
+        """Return the outermost layer from `depth` on that looks at a type, and its handler; None if none takes it."""
+        owner = self._owners.get(kind, -1)
+        if owner < depth:
+            return None
+        place = next((each for each in range(depth, owner) if kind in self.layers[each].sees), owner)
+        layer = self.layers[place]
+        found = self._inward[depth][kind] = place, (layer.takes if place == owner else layer.sees)[kind]
+        return found
 
     def _leave(self, out: list[Any], place: int, writes: list[Write], effects: list[Effect]) -> None:
         """Pass the effects of a layer outwards, and its events for the layers inside inwards."""
@@ -220,20 +235,16 @@ def _who_know(layers: Sequence[Layer]) -> dict[type, list[Callable[[Any], Any]]]
     return found
 
 
-def _first_to_look(layers: Sequence[Layer], depth: int) -> dict[type, tuple[int, Handler]]:
-    """Return, for each type that a layer from `depth` on takes, the outermost of them that looks at it."""
+def _owners_of(layers: Sequence[Layer]) -> dict[type, int]:
+    """Return the place of the layer that takes each type."""
     owners: dict[type, int] = {}
-    for place, layer in enumerate(layers[depth:], depth):
+    for place, layer in enumerate(layers):
         for kind in layer.takes:
             if kind in owners:
                 names = " and ".join(type(layers[each]).__name__ for each in (owners[kind], place))
                 raise InputError(f"layers {names} both take {kind.__name__}: a message has one owner")
             owners[kind] = place
-    found: dict[type, tuple[int, Handler]] = {}
-    for kind, owner in owners.items():
-        place = next((each for each in range(depth, owner) if kind in layers[each].sees), owner)
-        found[kind] = place, layers[place].takes[kind] if place == owner else layers[place].sees[kind]
-    return found
+    return owners
 
 
 def _next_to_alter(layers: Sequence[Layer], place: int) -> dict[type, tuple[int, Handler]]:

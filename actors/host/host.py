@@ -304,7 +304,9 @@ class BrokerHost:
         self._host_broker(position, incarnation, joins=not incarnation)
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
-        """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
+        """Know the neighbours of every broker here; `hosts` has the actor of each neighbour that is not here.
+
+        A link to a neighbour is made when the first message goes over it: over most links of a large cluster none does.
 
         In a network that heals, `rendezvous` knows all other brokers.
         """
@@ -316,7 +318,6 @@ class BrokerHost:
             hosted.group = self.transport.group(position, hosts)
             for other in position.neighbours:
                 self.transport.meet(other, hosts)
-                hosted.links[other] = self.transport.link(position.broker, other)
 
     relink = later_of("transport", Transport.relink)
 

@@ -72,7 +72,8 @@ class HostedBroker:
     def renew(self, broker: BrokerId, over_group: bool) -> None:
         """Resume sending to a broker that has missed something."""
         if not over_group:
-            self.links[broker].renew()
+            if (box := self.links.get(broker)) is not None:
+                box.renew()
         elif self.group is not None:
             self.group.put(Renewed(broker))
 

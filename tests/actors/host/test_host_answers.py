@@ -75,7 +75,7 @@ def test_a_scheme_that_takes_no_advertisements_says_so() -> None:
         host = await host_of()
         router: Any = host.hosted_brokers[0].broker.router
         assert Advertise in router.takes
-        host.hosted_brokers[0].broker.pipeline._inward[0].pop(Advertise)
+        host.hosted_brokers[0].broker.pipeline._owners.pop(Advertise)
         with pytest.raises(InputError, match="no admission control"):
             await host.request(0, "p", [ADVERT])
 
