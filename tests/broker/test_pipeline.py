@@ -127,6 +127,19 @@ def test_what_nobody_takes_is_counted_and_changes_nothing() -> None:
     assert pipeline.takes == {Cancel}
 
 
+def test_a_type_is_looked_up_when_it_comes_and_a_watcher_sees_those_that_come_later() -> None:
+    calls: list[str] = []
+    outer = Made("outer", calls).looks_at(Cancel)
+    pipeline = Pipeline([outer, Made("inner", calls).owns(Cancel).owns(Ticked)])
+    assert pipeline._inward == [{}, {}]
+    pipeline.handle(CANCEL)
+    assert [list(table) for table in pipeline._inward] == [[Cancel], [Cancel]]
+    seen: list[object] = []
+    pipeline.watch(lambda call: seen.append(call.given))
+    pipeline.handle(Ticked(1.0))
+    assert seen == [Ticked(1.0)] and pipeline.strays == 0
+
+
 def test_two_owners_of_one_type_are_an_error_that_names_them() -> None:
     layers = [Made("outer", []).owns(Cancel), Made("inner", []).owns(Cancel)]
     with pytest.raises(InputError, match="layers Made and Made both take Cancel"):

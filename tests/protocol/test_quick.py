@@ -5,6 +5,9 @@ import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.ids import RoundNumber
+from rayvous.protocol.messages.pubsub import Events, in_round, marks_of, part_of
 from rayvous.protocol.quick import quick
 
 
@@ -39,3 +42,12 @@ def test_a_quick_value_is_made_and_behaves_as_any_frozen_value() -> None:
         with pytest.raises(TypeError, match="__init__"):
             Quick(**wrong)  # type: ignore[arg-type]
     assert pickle.loads(pickle.dumps(Quick.__init__)) is Quick.__init__
+
+
+def test_a_message_of_a_round_has_the_marks_of_the_one_that_it_is_made_of() -> None:
+    batch = batch_of([{"x": 1}])
+    given = Events(batch, RoundNumber(1, 2), True, (3, 4), 5.0, 6.0, 7.0, 8, 9)
+    assert len({*marks_of(given)}) == len(marks_of(given)), "each field has a value of its own"
+    made = in_round(given, RoundNumber(10, 11), 12.0)
+    assert made == replace(given, round=RoundNumber(10, 11), repair_window_seconds=12.0)
+    assert part_of(given, batch, 13) == replace(given, entry=13)

@@ -463,3 +463,25 @@ def test_a_flush_in_the_background_is_made_once_and_not_for_nothing() -> None:
         assert here[0].telemetry.rows == 1, "it stays, up to its bound"
 
     go(test())
+
+
+# Links.
+
+
+def test_a_link_is_made_when_something_goes_over_it() -> None:
+    async def test() -> None:
+        host = BrokerHost("hybrid", LIMITS)
+        places = ClusterTree(2, 3).positions()
+        await host.start_brokers(places)
+        await host.connect({})
+        below = next(place for place in places if place.role == "DEB")
+        assert below.parent is not None
+        made = {broker: hosted.links for broker, hosted in host.hosted_brokers.items()}
+        assert not any(made.values()) and below.parent in below.neighbours
+        host.hosted_brokers[below.broker].renew(below.parent, False)  # nothing was lost on it
+        await host.request(below.broker, "p", [Events(batch_of([{"x": 1}], publisher="p"))])
+        assert {broker: list(links) for broker, links in made.items() if links} == {
+            below.broker: [below.parent]
+        }
+
+    go(test())

@@ -311,6 +311,18 @@ def test_a_subscription_begins_at_what_its_broker_knew_at_the_confirmation(moves
     assert delivered.rows.tolist() == [3, 4, 5]
 
 
+def test_a_delivery_of_which_all_is_new_stays_as_it_is_and_comes_once() -> None:
+    machine = Alone()
+    machine.take(Ticked(7.0))
+    machine.subscribe("s")
+    batch = batch_of([{"n": 1}] * 2, publisher="p", first_sequence=1)
+    rows = np.array([0, 1]), np.array([1])
+    for row, known in zip(rows, (True, False), strict=True):
+        brought_by = Events(batch, machine.rounds.current)
+        deliver = Deliver(batch, ("s",), np.array([0, len(row)]), row, brought_by=brought_by)
+        assert [each is deliver for each in machine.layer.alters[Deliver](deliver)] == [True] * known
+
+
 BEGINS = {1: {"p": 3}, 2: {"q": 5}}
 
 
