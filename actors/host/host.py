@@ -59,6 +59,7 @@ from .admission import HostAdmission
 from .attachments import Attachments
 from .broker_store import BrokerStores, NoStores, boot
 from .clock import Clock
+from .collecting import collecting_nothing
 from .commits import Commits
 from .departures import Departures
 from .driver import Driver
@@ -268,8 +269,9 @@ class BrokerHost:
 
     async def start_brokers(self, positions: Sequence[Position], incarnation: int = 0) -> None:
         """Make the brokers of these positions; `incarnation` is how often they have been started before."""
-        for position in positions:
-            self._host_broker(position, incarnation)
+        with collecting_nothing():
+            for position in positions:
+                self._host_broker(position, incarnation)
         self._asleep = False
 
     def _host_broker(
@@ -313,11 +315,12 @@ class BrokerHost:
         self.transport.ask_at(rendezvous)
         self.admission.measure_soon()
         self._hosts = {broker: host for broker, host in hosts.items() if broker not in self.hosted_brokers}
-        for hosted in self.hosted_brokers.values():
-            position = hosted.broker.position
-            hosted.group = self.transport.group(position, hosts)
-            for other in position.neighbours:
-                self.transport.meet(other, hosts)
+        with collecting_nothing():
+            for hosted in self.hosted_brokers.values():
+                position = hosted.broker.position
+                hosted.group = self.transport.group(position, hosts)
+                for other in position.neighbours:
+                    self.transport.meet(other, hosts)
 
     relink = later_of("transport", Transport.relink)
 

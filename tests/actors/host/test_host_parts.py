@@ -1,6 +1,7 @@
 """The parts of a host, each by itself: attachments, admission control, telemetry for the collector."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -11,6 +12,7 @@ from patience import PATIENCE_SECONDS
 from ray.exceptions import RayActorError
 from rayvous.actors.host.admission import HostAdmission
 from rayvous.actors.host.attachments import GIVEN_UP_MAX, TAKEN_MAX, Attachments
+from rayvous.actors.host.collecting import collecting_nothing
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.requests import Accepted, Away, Lacking, Question, WhoAnswers
@@ -485,3 +487,14 @@ def test_a_link_is_made_when_something_goes_over_it() -> None:
         }
 
     go(test())
+
+
+def test_garbage_is_collected_again_after_a_block_without_also_one_that_fails() -> None:
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), collecting_nothing():
+        assert not gc.isenabled()
+        with collecting_nothing():
+            pass
+        assert not gc.isenabled(), "whoever has switched it off switches it on"
+        _ = 1 / 0
+    assert gc.isenabled()
