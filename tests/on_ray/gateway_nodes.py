@@ -1,34 +1,17 @@
-"""The program run by `test_gateway_nodes`: Ray nodes join and leave under a network with gateways."""
+"""A part of `nodes.py`: Ray nodes join and leave under a network with gateways."""
 
-import json
 import os
 import signal
-import sys
-import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx
 import ray
 import rayvous as rv
-from ray.cluster_utils import Cluster
+from ray_nodes import until
 from rayvous.actors.network.gateways import gateways_of
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal
 
 ACCESS = AccessConfig(anonymous=Principal(publish="TRUE", subscribe="TRUE", streams_max=2))
-BOUND_SECONDS = 20.0
-LOOK_SECONDS = 0.1
-ROOM = {"num_cpus": 0, "object_store_memory": 100 << 20}
-QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 6}
-"""Ray gives a node up after some three seconds."""
-
-
-def until(found):
-    """Poll until something is found or the time is up, and return the last result."""
-    deadline = time.monotonic() + BOUND_SECONDS
-    while not (now := found()) and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-    return now
 
 
 ALL, HALF = [200, 200], [200, 429]
@@ -56,20 +39,20 @@ def streams(url):
         return [opened.enter_context(each).status_code for each in asked]
 
 
-def comes_and_goes(cluster, net):
+def comes_and_goes(nodes, net):
     before = serving(net, 1)
     [[url]] = before.values()
     shares = [streams(url) == ALL]
     inside = net.subscriber("inside")
     inside.subscribe("n >= 0")
-    node = cluster.add_node(**ROOM)
+    node = nodes.add()
     seen = until(lambda: serving(net, 2))
     states = [list(each) for each in dict.fromkeys(map(tuple, LOOKS))]
     new = [urls[0] for name, urls in seen.items() if name not in before]
     answers = [httpx.post(f"{url}/events", json={"n": n}).status_code for n, url in enumerate(new)]
     shares.append(until(lambda: streams(url) == HALF))
     heard = [note.event["n"] for note in inside.notifications(timeout_seconds=5.0)] if new else []
-    cluster.remove_node(node, allow_graceful=False)
+    nodes.lose(node)
     left = until(lambda: serving(net, 1))
     shares.append(until(lambda: streams(url) == ALL))
     return {
@@ -88,22 +71,9 @@ def supervisor_dies(net):
     return {"found": len(found), "same": after == processes, "named": len(named())}
 
 
-def main():
-    cluster = Cluster(
-        initialize_head=True, head_node_args=ROOM | {"include_dashboard": False, "_system_config": QUICK}
-    )
-    try:
-        ray.init(address=cluster.address, namespace="rayvous", log_to_driver=False, logging_level="error")
-        config = GatewayConfig("127.0.0.1:0", share_limits=True, limits=GatewayLimits(heartbeat_seconds=1.0))
-        net = rv.Network.launch(rv.ClusterTree(1, 1), gateway=config, access=ACCESS, progress=False)
-        seen = {"nodes": comes_and_goes(cluster, net), "supervisor": supervisor_dies(net)}
-        net.close()
-        seen["left"] = until(lambda: not named())
-        Path(sys.argv[1]).write_text(json.dumps(seen), encoding="utf-8")
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(nodes):
+    config = GatewayConfig("127.0.0.1:0", share_limits=True, limits=GatewayLimits(heartbeat_seconds=1.0))
+    net = rv.Network.launch(rv.ClusterTree(1, 1), gateway=config, access=ACCESS, progress=False)
+    seen = {"nodes": comes_and_goes(nodes, net), "supervisor": supervisor_dies(net)}
+    net.close()
+    return seen | {"left": until(lambda: not named())}

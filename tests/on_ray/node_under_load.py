@@ -1,23 +1,16 @@
-"""The program run by `test_node_under_load`: one of three nodes dies while its brokers carry events."""
+"""A part of `nodes.py`: one of three nodes dies while its brokers carry events."""
 
-import json
-import sys
 import threading
 import time
 from itertools import count
-from pathlib import Path
 
-import ray
 import rayvous as rv
-from ray.cluster_utils import Cluster
 
 NODES, CLUSTERS, MEMBERS = 3, 3, 4
 ROOT = 3
 """The root broker: designated in cluster 0, and on the first node."""
 EVENTS, PACE_SECONDS = 100, 0.02
 BOUND_SECONDS = 60.0
-ROOM = {"object_store_memory": 100 << 20}
-QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 6}
 NAME = "under-load"
 
 
@@ -26,8 +19,9 @@ def nodes_of(net):
     return {broker: net.inspect.node_of(broker) for broker in net.inspect.survey()}
 
 
-def run(cluster, lost):
+def run(nodes):
     """Launch a detached network, and remove the node with the rendezvous point under load."""
+    lost = min(nodes.add_all([{"num_cpus": 1}] * NODES), key=lambda node: node.node_id)
     tree = rv.ClusterTree(CLUSTERS, MEMBERS, degree=2)
     with rv.Network.launch(
         tree,
@@ -60,7 +54,7 @@ def run(cluster, lost):
         for each in feeds:
             each.start()
         going.wait(BOUND_SECONDS)
-        cluster.remove_node(lost, allow_graceful=False)
+        nodes.cluster.remove_node(lost, allow_graceful=False)
         began = time.monotonic()
         while not set(victims).isdisjoint(net.inspect.survey()) and time.monotonic() - began < BOUND_SECONDS:
             time.sleep(PACE_SECONDS)  # until the brokers are dead
@@ -77,6 +71,7 @@ def run(cluster, lost):
             for at, reader in readers.items()
         }
         net.inspect.check()
+        net.shutdown()
     return {
         "victims": victims,
         "left": left,
@@ -85,23 +80,3 @@ def run(cluster, lost):
         "heard": heard,
         "clusters": {place.broker: place.cluster for place in tree.positions()},
     }
-
-
-def main():
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args=ROOM | {"num_cpus": 0, "include_dashboard": False, "_system_config": QUICK},
-    )
-    try:
-        workers = [cluster.add_node(wait=False, num_cpus=1, **ROOM) for _ in range(NODES)]
-        cluster.wait_for_nodes()
-        ray.init(address=cluster.address, namespace="rayvous", log_to_driver=False, logging_level="error")
-        first = min(workers, key=lambda node: node.node_id)  # the node of the rendezvous point
-        Path(sys.argv[1]).write_text(json.dumps(run(cluster, first)), encoding="utf-8")
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,21 +1,14 @@
-"""The program run by `test_placed_nodes`: a network with places, on Ray nodes with labels, resources and a GPU."""
+"""A part of `nodes.py`: a network with places, on Ray nodes with labels, resources and a GPU."""
 
-import json
-import sys
+import tempfile
 import time
 from pathlib import Path
 
 import ray
 import rayvous as rv
 from ray._private.state import actors
-from ray.cluster_utils import Cluster
+from ray_nodes import PATIENCE_SECONDS, until
 
-ROOM = {"num_cpus": 0, "object_store_memory": 100 << 20}
-QUICK = {
-    "health_check_period_ms": 500, "health_check_failure_threshold": 6, "prestart_worker_first_driver": False,
-    "enable_worker_prestart": False,
-}  # fmt: skip
-"""Ray gives a node up after some three seconds, and starts no worker for each CPU."""
 KINDS = {
     "one": {"num_cpus": 1, "labels": {"pool": "brokers"}, "resources": {"broker": 3}},
     "two": {"num_cpus": 1, "labels": {"pool": "brokers"}, "resources": {"broker": 3}},
@@ -40,16 +33,6 @@ call_seconds = 300
 [access.anonymous]
 publish = "TRUE"
 """
-PATIENCE_SECONDS = 300.0
-LOOK_SECONDS = 0.1
-
-
-def until(found):
-    """Poll until something is found or the time is up, and return the last result."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (now := found()) and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-    return now
 
 
 def refused(place):
@@ -70,8 +53,8 @@ def where(names):
     return {each["Name"].removeprefix("placed:"): names[each["Address"]["NodeID"]] for each in alive}
 
 
-def places(cluster, nodes, folder):
-    names = {node.node_id: kind for kind, node in nodes.items()} | {cluster.head_node.node_id: "head"}
+def places(nodes, kinds, folder):
+    names = {node.node_id: kind for kind, node in kinds.items()} | {nodes.home: "head"}
     path = Path(folder) / "network.toml"
     path.write_text(FILE, encoding="utf-8")
     with rv.Network.launch(path, progress=False) as net:
@@ -89,10 +72,7 @@ def places(cluster, nodes, folder):
         net.kill_broker(moved)
         net.restart_broker(moved)
         seen["again"] = names[net.inspect.node_of(moved)]
-        cluster.remove_node(nodes["one"], allow_graceful=False)
-        until(
-            lambda: not any(each["NodeID"] == nodes["one"].node_id and each["Alive"] for each in ray.nodes())
-        )
+        nodes.lose(kinds["one"])
         net.await_convergence(PATIENCE_SECONDS)
         net.restart_broker(moved)
         seen["elsewhere"] = names[net.inspect.node_of(moved)]
@@ -103,22 +83,10 @@ def places(cluster, nodes, folder):
     return seen
 
 
-def main():
-    head = ROOM | {"include_dashboard": False, "_system_config": QUICK}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        nodes = {kind: cluster.add_node(wait=False, **ROOM | has) for kind, has in KINDS.items()}
-        cluster.wait_for_nodes()
-        ray.init(address=cluster.address, namespace="rayvous", log_to_driver=False, logging_level="error")
-        seen = {
+def run(nodes):
+    kinds = dict(zip(KINDS, nodes.add_all(KINDS.values()), strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        return {
             "nowhere": refused(rv.NodePlace({"pool": "none"})),
             "too_small": refused(rv.NodePlace({"edge": "yes"}, num_cpus=0.5)),
-        } | places(cluster, nodes, Path(sys.argv[1]).parent)
-        Path(sys.argv[1]).write_text(json.dumps(seen), encoding="utf-8")
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        } | places(nodes, kinds, folder)

@@ -140,13 +140,3 @@ def test_a_network_that_is_closed_meanwhile_ends_it_and_nothing_is_said_of_it(ra
     assert report.reason == "the network was closed meanwhile" and not report.problems, report.to_dict()
     assert report.outcome == "undecided" and len(report.faults) == 1
     net.close()
-
-
-@pytest.mark.slow
-def test_it_ends_a_machine_by_a_command_and_its_brokers_are_started_elsewhere(
-    found_by: Callable[..., dict[str, Any]],
-) -> None:
-    came = found_by("game_day_node.py")
-    assert came["verdict"] == "holds" and came["healthy"] and not came["left_dead"], came
-    [fault] = came["faults"]
-    assert fault["kind"] == "node" and fault["brokers"] == came["there"] == [1, 3] and came["moved"]
