@@ -18,7 +18,7 @@ def rows(load, seed=0):
     return {row["guarantee"]: row for row in result["results"]}
 
 
-@pytest.mark.parametrize("subscribers", [slow(100), thorough(150)])
+@pytest.mark.parametrize("subscribers", [slow(60), thorough(150)])
 def test_ranges(subscribers):
     found = rows(caution.ranges(subscribers, 0))
     measured, peaks = found["measured"], found["peaks"]

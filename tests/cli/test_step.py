@@ -93,7 +93,7 @@ def test_a_huge_scenario_ends_early(capsys):
             {
                 "name": "huge",
                 "topology": {"clusters": 50, "brokers_per_cluster": 3},
-                "workload": {"subscribers": 400, "publishers": 40, "publications": 4_000},
+                "workload": {"subscribers": 100, "publishers": 10, "publications": 4_000},
             }
         )
     )

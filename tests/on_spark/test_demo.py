@@ -15,7 +15,7 @@ def test_the_demo_takes_files_kills_and_spark_writes_the_report(tmp_path):
     rows = [f"{'AB'[place % 2]},{place % 7}.5" for place in range(3_000)]
     (tmp_path / "events.csv").write_text("\n".join(["sym,price", *rows]))
     (tmp_path / "alerts.txt").write_text("# two alerts\nsym = 'A'\n\nprice > 2\n")
-    words = [RAYVOUS, "demo", "--events", "events.csv", "--subscriptions", "alerts.txt", "--clusters", "3",
+    words = [RAYVOUS, "demo", "--events", "events.csv", "--subscriptions", "alerts.txt", "--clusters", "2",
              "--brokers-per-cluster", "2", "--degree", "1", "--kill", "deb", "--out", "report", "--json"]  # fmt: skip
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, cwd=tmp_path
