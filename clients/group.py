@@ -18,10 +18,10 @@ Rules
   to a worker that holds nothing else, and gets nothing else meanwhile. So no event is given up for what another did.
 * A worker that stood still gets nothing until it asks for an event.
 * An event whose time to live passes while no worker holds it is done: it is never given. One that a worker holds is
-  that worker's until it comes back.
-* The position per publisher passes what is done without a gap; what is done above it is stored beside it, as ranges
-  (`group_taken`). So nothing that was acknowledged is given again by a later process of the group. That process lets
-  the workers say first, for `silent_seconds`, what they hold.
+  that worker's until it comes back. So nothing expires in a later process until workers have said what they hold.
+* The position per publisher passes what is done without a gap, and nothing that a worker holds; what is done above it
+  is stored beside it, as ranges (`group_taken`). So nothing that was acknowledged is given again by a later process of
+  the group. That process lets the workers say first, for `silent_seconds`, what they hold.
 * What a worker says that it holds is its own, and those behind it of its key wait for it, also if it never comes again:
   it expired, or its broker gave it up. Of several workers that say so of one key, the last that was given some of it
   is right; the others were taken for dead before.
@@ -59,6 +59,14 @@ class _Line:
     held: dict[EventId, None] = field(default_factory=dict)
     until: float = 0.0  # nothing is given before
     dying: int = 0  # how many of its events are given up and no dead letters yet: nothing is given meanwhile
+
+
+def _is_behind(line: _Line, event: EventId) -> bool:
+    """Return whether something of a line waits that has to be given before an event.
+
+    That is of its publisher: those of several come to a later process in another order than to the one that gave it.
+    """
+    return any(publisher == event[0] and number < event[1] for publisher, number in line.waiting)
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +168,9 @@ class GroupMachine:
         Per publisher, the last number that is done with all before it.
     given_up
         The events that are to be given up, oldest first. The host says when they are dead letters (`buried`).
+    opened
+        Whether events may be given, and expire. The position may have advanced when this becomes true, and is to be
+        stored.
     """
 
     def __init__(
@@ -175,7 +186,11 @@ class GroupMachine:
         self.given_up: deque[GivenUp] = deque()
         self._config = config
         self._opens_at, self._process = opens_at, process
-        self._taken = {name: Taken(self.position.get(name, 0), some) for name, some in (done or {}).items()}
+        self.opened = opens_at == -math.inf  # whether events may be given, and expire
+        self._taken = {
+            name: Taken(self.position.get(name, 0), some, waits=not self.opened)
+            for name, some in (done or {}).items()
+        }
         self._tries = dict(tries or {})
         # What an earlier process has given, in order, until the position has passed it: it may never come again.
         self._known: dict[ClientId, deque[int]] = {}
@@ -226,6 +241,7 @@ class GroupMachine:
             self._expiring.add(event, until, self._until)
         if event in self._awaited:  # a worker holds it
             self._awaited.discard(event)
+            self._of(publisher).let_go(sequence)
             return True
         line = self._line_of[event] = self._line(key)
         line.waiting.append(event)
@@ -243,7 +259,9 @@ class GroupMachine:
 
     def expire(self, now: float) -> list[EventId]:
         """Let those events that wait, and are past their time to live, be done; return them."""
-        gone = []
+        gone = list[EventId]()
+        if not self.opened:
+            return gone
         for event in self._expiring.due(now, self._until):
             line = self._line_of.get(event)
             if line is None or event in self._holder:
@@ -262,7 +280,8 @@ class GroupMachine:
     def _of(self, publisher: ClientId) -> Taken:
         taken = self._taken.get(publisher)
         if taken is None:
-            taken = self._taken[publisher] = Taken(self.position.get(publisher, 0))
+            taken = Taken(self.position.get(publisher, 0), waits=not self.opened)
+            self._taken[publisher] = taken
         return taken
 
     def _offer(self, line: _Line, *, first: bool = False) -> None:
@@ -324,11 +343,20 @@ class GroupMachine:
 
     def hear(self, name: str, now: float, *, asks: bool = True) -> None:
         """Record a sign of life of a worker, which joins with the first. With `asks` its program waits for an event."""
+        self._open(now)
         worker = self._workers.get(name)
         if worker is None:
             worker = self._workers[name] = _Worker(now, now)
         worker.heard_at = now
         worker.stands_still = worker.stands_still and not asks
+
+    def _open(self, now: float) -> None:
+        """Give events and let them expire from here on, if it is time."""
+        if not self.opened and now >= self._opens_at:
+            self.opened = True
+            for publisher in list(self._taken):
+                self._taken[publisher].open()
+                self._advance(publisher)
 
     def withdraw(self, name: str) -> list[EventId]:
         """Return what a worker has lost since this was last asked: it is to hear that before it is given anything."""
@@ -344,24 +372,27 @@ class GroupMachine:
         if name in self._workers:
             return [event for event in held if self._holder.get(event) != name]
         self.hear(name, now)
-        return [event for event, hold in held.items() if not self._believes(name, event, hold, now)]
+        in_order = sorted(held.items(), key=lambda each: each[1].token)
+        return [event for event, hold in in_order if not self._believes(name, event, hold, now)]
 
     def _believes(self, name: str, event: EventId, hold: Hold, now: float) -> bool:
         """Let a worker hold what it says that it got from an earlier process, unless something speaks against it."""
         if self.is_done(event) or event in self._dying or now >= self._opens_at:
             return False
         line = self._line_of.get(event) or self._line(hold.key)
-        if line.dying or not self._yielded(name, line, hold.token) or not self._is_next(line, event):
+        if line.dying or not self._yielded(name, line, hold.token) or _is_behind(line, event):
             self._released(line)
             return False
         if event in self._line_of:
-            line.waiting.popleft()
+            line.waiting.remove(event)
         else:
             self._line_of[event] = line
             self._awaited.add(event)
+            self._of(event[0]).hold(event[1])
         self._ready.pop(line, None)
         line.owner = name
         line.held[event] = None
+        self._workers[name].lines.pop(line, None)
         self._offer(line)
         self._holds(name, event, now, hold.token)
         self._tries[event] = max(1, self._tries.get(event, 0))
@@ -387,17 +418,11 @@ class GroupMachine:
         line.owner = None
         return True
 
-    def _is_next(self, line: _Line, event: EventId) -> bool:
-        """Return whether nothing of a line waits that has to be given before an event."""
-        if event in self._line_of:
-            return line.waiting[0] == event
-        return not any(name == event[0] and number < event[1] for name, number in line.waiting)
-
     def give(self, name: str, now: float, most: int | None = None) -> list[Given]:
         """Return the events that a worker gets now, at most so many."""
         worker = self._workers[name]
         given: list[Given] = []
-        if now < self._opens_at or worker.stands_still:
+        if not self.opened or worker.stands_still:
             return given
         self._wake(now)
         room = self._config.unacknowledged_max - len(worker.held)
@@ -506,9 +531,11 @@ class GroupMachine:
         self._moves(name, event, now)
         self._loses(name, event)
         line = self._line_of.pop(event)
-        self._awaited.discard(event)
         del line.held[event]
         self._released(line)
+        if event in self._awaited:
+            self._awaited.discard(event)
+            self._of(event[0]).let_go(event[1])
         self._finish(event)
         return True
 
@@ -566,6 +593,7 @@ class GroupMachine:
     def tick(self, now: float) -> None:
         """Take back what workers hold that are silent, or stand still, and what is overdue."""
         limit = self._config.ack_seconds
+        self._open(now)
         for name, worker in list(self._workers.items()):
             if now - worker.heard_at > self._config.silent_seconds:
                 self.leave(name, "died" if worker.held else "")
@@ -612,6 +640,8 @@ class GroupMachine:
         if event in self._awaited:
             self._awaited.discard(event)
             del self._line_of[event]
+            self._of(event[0]).let_go(event[1])
+            self._advance(event[0])
             return
         line.waiting.appendleft(event)
         if event in self._until:
@@ -660,7 +690,7 @@ class GroupMachine:
                 self._suspects.discard(event)
         if known is not None and not known:
             del self._known[publisher]
-        if not taken and not taken.done:
+        if not taken and not taken.done and not taken.holds:
             del self._taken[publisher]
 
     def progress(self) -> GroupProgress:

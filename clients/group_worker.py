@@ -50,6 +50,7 @@ class WorkerMachine(Generic[T]):
 
     def come(self, event: EventId, what: T, hold: Hold) -> None:
         """Take an event that was given."""
+        self._held.pop(event, None)  # a copy that is refused may still be here, and stands before others
         self._held[event], self._holds[event] = next(self._copies), hold
         self._unread.append((event, what))
 

@@ -9,7 +9,8 @@ Rules
 * Workers are drawn: each takes its time, and now and then refuses an event, stands still, dies, or leaves. A worker
   that is gone is replaced by another one. From `calm` on they only do their work.
 * While the process of the group is dead, calls are repeated until the next one answers, and so are calls whose answer
-  died with it. Workers keep what they hold. They name it to the next process, if they live.
+  died with it. Workers keep what they hold. They name it to the next process, if they live. An answer of a process
+  that is dead by then may come after that.
 * Everything is recorded, for the conditions of a group.
 """
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Protocol, TypeVar
 
-from ..clients.group import Given, GroupMachine, GroupProgress, Hold, Settled
+from ..clients.group import Given, GroupMachine, GroupProgress, Hold, Settled, Token
 from ..clients.group_worker import WorkerMachine
 from ..clients.keys import keys_of
 from ..clients.subscriber import SubscriberMachine
@@ -64,6 +65,7 @@ class Member(Protocol):
 class Witness(Protocol):
     """Who records what the workers of a group get and say; see `faults.checker.groups`."""
 
+    def began(self) -> None: ...  # noqa: D102
     def wants(self, begins: Mapping[int, Mapping[ClientId, int]]) -> None: ...  # noqa: D102
     def came(self, event: EventId, key: object, wanted: Iterable[int]) -> None: ...  # noqa: D102
     def claimed(self, worker: str, event: EventId, believed: bool) -> None: ...  # noqa: D102
@@ -80,6 +82,7 @@ class _Worker:
     machine: WorkerMachine[EventId] = field(default_factory=WorkerMachine)
     joined: bool = False
     unclaimed: bool = False  # whether the group has to be told what it holds
+    claims: int = 0  # how often it has begun to say so
     works: bool = False  # whether its program has something in hand
     asked: int = 0  # how many calls of its program wait for their answer
     arrives_at: float = 0.0  # its last call
@@ -128,6 +131,7 @@ class SimulatedGroup:
         self.config = GroupConfig("group", key, ACK_SECONDS, 4, 5, SILENT_SECONDS)
         self._stored = GroupProgress({}, {}, {})
         self._holders: dict[EventId, str] = {}  # as it was recorded
+        self._tokens: dict[EventId, Token] = {}  # with which each was given last
         self._claimed: set[str] = set()  # workers that the process of the group has heard
         self._waiting: list[
             tuple[_Worker, Callable[[], object], Callable[..., None]]
@@ -150,9 +154,11 @@ class SimulatedGroup:
         self._opens_at = float("-inf") if first else self._network.now + SILENT_SECONDS
         known = stored.position, stored.done, stored.tries
         self._machine = GroupMachine(self.config, *known, self._opens_at, self._processes)
+        self._opened = self._machine.opened
         self._events: dict[EventId, Mapping[str, object]] = {}
         self._came = set[EventId]()  # to this process
         self._claimed = set()
+        self._witness.began()
         self._witness.wants(self._session.subscriber.record()["begins"])
 
     @property
@@ -201,6 +207,9 @@ class SimulatedGroup:
             return
         machine = self._machine
         machine.tick(network.now)
+        if machine.opened > self._opened:
+            self._opened = True
+            self._store()
         self._note_lost()
         self._wake()
         while machine.given_up and self._reaches():
@@ -280,6 +289,7 @@ class SimulatedGroup:
             event = each.publisher, each.sequence
             self._note_lost()
             self._witness.gave(name, event, each.deliveries, now)
+            self._tokens[event] = each.hold.token
             self._holders[event] = name
         return _Portion(given, withdrawn) if given or withdrawn or now >= until else None
 
@@ -307,10 +317,12 @@ class SimulatedGroup:
         in_time = self._network.now < self._opens_at and not self._machine.knows(name)
         foreign = self._machine.claim(name, held, self._network.now)
         self._claimed.add(name)
-        for event in held if in_time else ():
-            self._witness.claimed(name, event, event not in foreign)
+        for event, hold in held.items() if in_time else ():
             if event not in foreign:
                 self._holders[event] = name
+            elif hold.token != self._tokens[event]:
+                continue  # it was given another copy since, which has not reached it
+            self._witness.claimed(name, event, event not in foreign)
         return foreign
 
     # Its workers.
@@ -363,6 +375,7 @@ class SimulatedGroup:
     def _claim(self, worker: _Worker, then: Callable[[], None]) -> None:
         had, holds = worker.machine.held, worker.machine.holds
         worker.unclaimed = True
+        worker.claims += 1
         worker.asked += 1
 
         def answered(foreign: list[EventId]) -> None:
@@ -398,13 +411,16 @@ class SimulatedGroup:
     def _settle(
         self, worker: _Worker, acknowledged: list[EventId], refused: list[tuple[EventId, float]]
     ) -> None:
-        had = worker.machine.held
+        said, had = worker.claims, worker.machine.held
         worker.asked += 1
 
         def answered(settled: Settled) -> None:
             worker.asked -= 1
             if settled.stranger:
                 self._claim(worker, lambda: self._settle(worker, acknowledged, refused))
+                return
+            if worker.claims != said:  # a process that has died may have answered
+                self._settle(worker, acknowledged, refused)
                 return
             over = [*acknowledged, *(event for event, _ in refused), *settled.withdrawn]
             worker.machine.drop(over, had)

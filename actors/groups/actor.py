@@ -243,6 +243,7 @@ class GroupActor:
         opens_at = time.monotonic() + self._config.silent_seconds if restarted else -math.inf
         known = self._subscriber.position, beside["done"], tries
         self._machine = GroupMachine(self._config, *known, opens_at, self._subscriber.incarnation)
+        self._opened = self._machine.opened  # and what that has changed is stored, or will be
         self._subscriber.listen(self._come)
         self._tasks += [loop.create_task(self._run()), loop.create_task(self._tidy())]
         self._come()
@@ -267,6 +268,9 @@ class GroupActor:
         while not self._over:
             await asyncio.sleep(TICK_SECONDS)
             self._machine.tick(time.monotonic())
+            if self._machine.opened > self._opened:
+                self._opened = True
+                self._changes += 1
             self._expire()
             self._tell()
             if time.monotonic() - looked > LOOK_SECONDS:

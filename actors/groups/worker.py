@@ -7,7 +7,8 @@ Rules
 * An acknowledgement returns when it is stored. What was not the worker's (any more) is an error: the event was not
   given to it, or was given to another worker since.
 * When the actor has been restarted, or has taken this worker for dead, the worker says what it holds. What is not its
-  own any more it drops, if its program has not read it yet.
+  own any more it drops, if its program has not read it yet. An answer that comes after that may be of the process that
+  died, so what was settled with it is said again.
 
 What it holds stands in `clients.group_worker`.
 """
@@ -90,6 +91,7 @@ class GroupWorker:
         self._error: Exception | None = None
         self._closed = False
         self._unclaimed = False  # whether the group has to be told what this worker holds
+        self._claims = 0  # how often that began
         self._thread = threading.Thread(target=self._run, name=f"group {self.name}", daemon=True)
         self._thread.start()
 
@@ -362,20 +364,26 @@ class GroupWorker:
     def _settle(self, acknowledged: Sequence[EventId], refused: Sequence[tuple[EventId, float]]) -> None:
         if self._closed:
             raise ClientError(f"{self} is closed")
+        foreign: list[EventId] | None = None
         while True:
             with self._changed:
-                had = self._machine.held
+                had, said = self._machine.held, self._claims
             settled: Settled = self._ask(
                 lambda: self._actor.settle.remote(self.worker, acknowledged, refused)
             )
             if not settled.stranger:
-                break
-            if self._closed:
+                foreign = [each for each in settled.foreign if foreign is None or each in foreign]
+                over = [*acknowledged, *(event for event, _ in refused), *settled.withdrawn]
+                with self._changed:
+                    if self._claims == said:
+                        self._machine.drop(over, had)
+                        break  # else a process may have answered that has died, and a later one was told otherwise
+            elif self._closed:
                 raise ClientError(f"{self} is closed")
-            self._claim()
-        self._drop([*acknowledged, *(event for event, _ in refused), *settled.withdrawn], had)
-        if settled.foreign:
-            named = ", ".join(f"{publisher} #{number}" for publisher, number in settled.foreign[:5])
+            else:
+                self._claim()
+        if foreign:
+            named = ", ".join(f"{publisher} #{number}" for publisher, number in foreign[:5])
             raise NotGiven(
                 f"group {self.name!r}: {named}: not given to this worker, or taken from it since; another worker may "
                 "have it"
@@ -387,6 +395,7 @@ class GroupWorker:
             if self._closed:
                 return
             had, self._unclaimed = self._machine.held, True
+            self._claims += 1
             call = self._actor.claim.remote(self.worker, self._machine.holds)
         self._drop(self._ask(lambda: call), had)
         self._unclaimed = False

@@ -5,7 +5,8 @@ Conditions
 * **one holder**: an event is given only while no other worker holds it.
 * **once acknowledged, never again**: an event whose acknowledgement was confirmed is not given again.
 * **in order**: with a key, an event is given only if every earlier one of its key is acknowledged, given up, or held by
-  the same worker. What comes again to a later process of the group has the order in which it comes there.
+  the same worker. What comes again to a later process of the group has the order in which it comes there, and what
+  workers hold then is before that.
 * **one at a time**: an event is given only while no other worker holds one of its key.
 * **complete**: in the end every event of the group is acknowledged, given up, or told by name as lost. What was told as
   lost, and no worker holds, does not hinder those behind it either.
@@ -23,7 +24,7 @@ run a worker may not know yet what it has lost. There an event that is given aga
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
@@ -67,6 +68,11 @@ class LostIt:
 
 
 @dataclass(frozen=True, slots=True)
+class Began:
+    """A process of the group began."""
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed:
     """A worker said in time to a later process of the group that it holds an event, and was believed or not."""
 
@@ -97,7 +103,7 @@ class Forgot:
     event: EventId
 
 
-Record: TypeAlias = Gave | Acknowledging | Acknowledged | LostIt | Claimed | Came | GaveUp | Forgot
+Record: TypeAlias = Began | Gave | Acknowledging | Acknowledged | LostIt | Claimed | Came | GaveUp | Forgot
 Settling: TypeAlias = Acknowledging | Acknowledged | GaveUp
 
 
@@ -161,33 +167,30 @@ class _Judge:
         self.over: set[EventId] = set()
         self._keys, self._deliveries_max, self._strict = keys, deliveries_max, strict
         self._holder: dict[EventId, str] = {}
+        self._claimed: set[EventId] = set()  # with success, from the process that is there
         self._last: dict[EventId, str] = {}  # that was given it and has not lost it since
         self._held: dict[object, set[EventId]] = {}  # of each key
         self._begun: set[EventId] = set()
         self._given: dict[EventId, int] = {}
-        self._left: dict[
-            object, dict[EventId, int]
-        ] = {}  # of each key in order, with the place; some are over
+        # Of each key, with the place: what workers said that they hold comes first. Some are over.
+        self._left: dict[object, dict[EventId, tuple[bool, int]]] = {}
         self._places = count()
         for event in events:
             self._came(event)
 
-    def _came(self, event: EventId) -> None:
+    def _came(self, event: EventId, *, held: bool = False) -> None:
         if event in self._keys:
-            left = self._left.setdefault(self._keys[event], {})
-            left.pop(event, None)
-            left[event] = next(self._places)
+            self._left.setdefault(self._keys[event], {})[event] = not held, next(self._places)
 
-    def _before(self, event: EventId) -> Iterator[EventId]:
+    def _before(self, event: EventId) -> list[EventId]:
         """Return what is not over and came before an event, of its key."""
-        left = self._left[self._keys[event]] if event in self._keys else {}
-        for earlier in list(left):
-            if earlier in self.over:
-                del left[earlier]
-            elif event not in left or left[earlier] >= left[event]:
-                return
-            else:
-                yield earlier
+        if event not in self._keys or event in self.over:
+            return []
+        key = self._keys[event]
+        left = {one: place for one, place in self._left.get(key, {}).items() if one not in self.over}
+        self._left[key] = left
+        mine = left.get(event, (True, 0))  # what never came is before nothing
+        return sorted((each for each in left if left[each] < mine), key=left.__getitem__)
 
     def _holds(self, worker: str, event: EventId) -> None:
         self._holder[event] = worker
@@ -208,6 +211,7 @@ class _Judge:
             case Acknowledging(_, event):
                 self._begun.add(event)
             case LostIt(worker, event):
+                self._claimed.discard(event)  # if it has not come, it has its place when it does
                 if self._holder.get(event) == worker:
                     self._loses(event)
                 if self._last.get(event) == worker:
@@ -221,10 +225,15 @@ class _Judge:
             case Claimed(worker, event, believed):
                 if believed:
                     self._holds(worker, event)
+                    self._came(event, held=True)
+                    self._claimed.add(event)
                 elif self._last.get(event) == worker and event not in self.over:
                     self.found.append(f"in vain: {worker} said in time that it holds {event}")
             case Came(event):
-                self._came(event)
+                if event not in self._claimed:
+                    self._came(event)
+            case Began():
+                self._claimed.clear()
             case Forgot(worker, event):
                 self.found.append(f"forgotten: {worker} does not have {event}, as the group believes")
 
@@ -237,7 +246,7 @@ class _Judge:
             found.append(f"once acknowledged, never again: {worker} got {event}")
         if self._strict and holder.get(event, worker) != worker:
             found.append(f"one holder: {worker} got {event}, which {holder[event]} holds")
-        before = list(self._before(event))
+        before = self._before(event)
         for earlier in before:
             free = earlier in self.gone or earlier in self.lost or now > self.until.get(earlier, now)
             if free and earlier not in holder:
@@ -273,6 +282,10 @@ class GroupRecord:
         self._events: dict[EventId, None] = {}
         self._keys: dict[EventId, object] = {}
         self._wanted: dict[EventId, set[int]] = {}  # the subscriptions that did, of those that came
+
+    def began(self) -> None:
+        """Record that a process of the group began."""
+        self.records.append(Began())
 
     def wants(self, begins: Mapping[int, Mapping[ClientId, int]]) -> None:
         """Record which subscriptions the group still has, and where each begins: a new process, or one is cancelled.

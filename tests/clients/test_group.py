@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.clients.group import Given, GroupMachine, GroupProgress, Hold, Token
+from rayvous.clients.group_worker import WorkerMachine
 from rayvous.faults.checker.groups import (
     Acknowledged,
     Came,
@@ -209,8 +210,12 @@ def test_a_later_process_gives_nothing_again_that_was_acknowledged_and_hears_wha
 def test_an_acknowledgement_of_what_has_not_come_again_yet_counts() -> None:
     again = GroupMachine(CONFIG, {"p": 3}, {}, {}, opens_at=10.0)
     assert again.claim("a", holding(4), 1.0) == [] and again.acknowledge("a", ("p", 4), 2.0)
-    assert again.progress().done == {"p": [(4, 4)]}
-    assert not again.take("p", 4) and again.position == {"p": 4} and again.progress().done == {}
+    assert again.progress() == GroupProgress({"p": 3}, {"p": [(4, 4)]}, {})
+    assert not again.take("p", 4) and again.progress().position == {"p": 3}, (
+        "some worker may hold what is between"
+    )
+    again.tick(10.0)
+    assert again.progress() == GroupProgress({"p": 4}, {}, {})
 
 
 def test_what_never_comes_again_is_forgotten_when_the_position_passes_it() -> None:
@@ -219,7 +224,10 @@ def test_what_never_comes_again_is_forgotten_when_the_position_passes_it() -> No
     assert again.claim("a", holding(4), 1.0) == []
     assert again.take("p", 5) and got(again, "b", 10.0) == [5]
     assert again.acknowledge("b", ("p", 5), 10.0)
-    assert again.progress() == GroupProgress({"p": 5}, {}, {("p", 4): 2}), "a worker still holds 4"
+    tries = {("p", 2): 1, ("p", 4): 2}
+    assert again.progress() == GroupProgress({"p": 1}, {"p": [(3, 3), (5, 5)]}, tries), (
+        "a worker still holds 4"
+    )
     assert again.acknowledge("a", ("p", 4), 11.0)
     assert again.progress() == GroupProgress({"p": 5}, {}, {})
 
@@ -290,6 +298,22 @@ def test_each_time_that_an_event_is_given_its_token_rises_over_processes_too() -
             tokens.append(given.hold.token)
             machine.leave(name)
     assert tokens == sorted(set(tokens))
+
+
+def test_what_a_worker_holds_is_believed_in_the_order_in_which_it_was_given() -> None:
+    worker = WorkerMachine[int]()
+    for number, turn in (
+        (2, 1),
+        (1, 2),
+        (2, 3),
+    ):  # the first copy of 2 was refused, and its worker does not know yet
+        worker.come(("p", number), number, Hold("x", (1, turn)))
+    assert list(worker.held) == list(worker.holds) == [("p", 1), ("p", 2)]
+    for said in (worker.holds, dict(reversed(worker.holds.items()))):
+        again = later(1, 2)
+        assert again.claim("a", said, 1.0) == []
+        again.check()
+        assert got(again, "a", 10.0) == [], "nothing of x waits"
 
 
 def test_what_is_given_up_and_those_behind_it_are_nobodys_whatever_workers_say() -> None:

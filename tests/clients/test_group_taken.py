@@ -74,3 +74,32 @@ def test_what_is_stored_is_small_however_much_is_done_above_an_event_that_is_not
     assert taken.position == 34_993 and taken.done == [(35_007, 69_993)]
     taken.finish(35_000)
     assert (taken.position, taken.done, len(taken)) == (69_993, [], 0)
+
+
+def test_while_workers_may_say_what_they_hold_nothing_is_passed_over() -> None:
+    taken = Taken(1, [(4, 4)], waits=True)
+    assert taken.take(3) and not taken.take(4) and taken.take(6) and taken.take(8)
+    taken.finish(3)
+    taken.finish(8)
+    assert (taken.position, taken.done) == (1, [(3, 4), (8, 8)])
+    taken.finish(5)  # that has not come
+    assert (taken.position, taken.done) == (1, [(3, 5), (8, 8)])
+    taken.open()
+    assert (taken.position, taken.done) == (4, [(5, 5), (8, 8)])
+    taken.finish(6)
+    assert (taken.position, taken.done) == (8, [])
+
+
+def test_what_a_worker_holds_and_has_not_come_is_in_no_range_and_not_passed() -> None:
+    for order in ((3, 5), (5, 3)):
+        taken = Taken()
+        for number in (1, 3, 5):
+            assert taken.take(number)
+        taken.hold(4)
+        for number in order:
+            taken.finish(number)
+        assert taken.done == [(3, 3), (5, 5)] and taken.holds
+        taken.finish(1)
+        assert taken.position == 3
+        taken.let_go(4)
+        assert taken.position == 5 and taken.done == [] and not taken.holds

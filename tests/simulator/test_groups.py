@@ -5,8 +5,11 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from draws import slow, thorough
+from draws import seeds, slow, thorough
+from lone_groups import LoneGroup
+from rayvous.clients import group as group_machine
 from rayvous.clients.group import GroupMachine, GroupProgress
+from rayvous.clients.group_taken import Taken
 from rayvous.clients.group_worker import WorkerMachine
 from rayvous.faults.checker.groups import Acknowledged, Claimed, Gave, GaveUp, GroupRecord, LostIt
 from rayvous.faults.plans.group_cases import KEY, groups_of
@@ -249,6 +252,8 @@ def test_sabotage_is_caught(monkeypatch, method, change, found):
     monkeypatch.setattr(GroupMachine, method, change)
     net, record = group(PUBLISHER_KEY if method == "take" else None)
     for _ in range(4):
+        net.publish("p", 0, [{"n": 1}] * (10 if method == "progress" else 0))
+        net.advance(0.5 if method == "progress" else 0.0)  # some are done, and not those before
         net.stop("workers")
         net.start("workers")
         publish(net, 30)
@@ -286,6 +291,48 @@ def test_chaos_with_everything_and_groups(seed, brokers_max):
     assert groups_of(case) or seed != 4
     report = run_case(case)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+@pytest.mark.parametrize("seed", seeds(200))
+def test_a_group_whose_process_dies_again_and_again_keeps_its_conditions(seed):
+    """Without brokers: what comes, what has expired, what was given up and when processes die are drawn densely."""
+    assert LoneGroup(seed).run() == []
+
+
+def claims_as_if_without_key(machine):
+    return {event: replace(hold, key=None) for event, hold in HOLDS(machine).items()}
+
+
+def believes_only_what_is_first(line, event, behind=group_machine._is_behind):
+    return behind(line, event) or bool(line.waiting and event in line.waiting and line.waiting[0] != event)
+
+
+def passes_what_may_be_held(taken, position=0, done=(), *, waits=False, made=Taken.__init__):
+    made(taken, position, done)
+
+
+def expires_at_once(machine, now, expire=GroupMachine.expire):
+    machine.opened, opened = True, machine.opened
+    gone = expire(machine, now)
+    machine.opened = opened
+    return gone
+
+
+@pytest.mark.parametrize(
+    ("seed", "of", "name", "change"),
+    [
+        (39, WorkerMachine, "holds", property(claims_as_if_without_key)),
+        (6, group_machine, "_is_behind", believes_only_what_is_first),
+        (37, Taken, "__init__", passes_what_may_be_held),
+        (19, GroupMachine, "expire", expires_at_once),
+    ],
+)
+def test_sabotage_of_what_a_later_process_is_told_is_caught_by_such_a_seed(
+    monkeypatch, seed, of, name, change
+):
+    assert LoneGroup(seed).run() == []
+    monkeypatch.setattr(of, name, change)
+    assert LoneGroup(seed).run()
 
 
 SCHEMES = ("hybrid", "flooding", "hierarchical", "match-first", "hypercube", "lbdd", "point-to-point")

@@ -100,7 +100,24 @@ def test_a_later_process_hears_what_workers_hold_and_a_repeated_acknowledgement(
         assert (await group.settle("b", [("p", 4)])).foreign == ()
         assert await group.workers() == {"a": 1, "b": 1}, "it keeps the rest"
         assert (await group.settle("a", [("p", 2)])).foreign == ()
-        assert subscriber.stored[-1][0] == {"p": 4}
+        assert subscriber.stored[-1] == ({"p": 1}, {"done": {"p": [(2, 4)]}, "tries": {"p": {5: 1}}})
+
+    asyncio.run(run())
+
+
+def test_what_is_done_before_a_later_process_has_heard_its_workers_is_let_go_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        subscriber = Subscriber({"done": {}, "tries": {}}, {"p": 1})
+        group = begun(monkeypatch, subscriber, restarted=True, silent_seconds=0.3)
+        await group.ready()
+        assert await group.claim("a", holding(2)) == ()
+        subscriber.come({"n": 2}, first=2)
+        assert (await group.settle("a", [("p", 2)])).foreign == ()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while subscriber.stored[-1] != ({"p": 2}, {"done": {}, "tries": {}}):
+                await asyncio.sleep(0.01)
 
     asyncio.run(run())
 

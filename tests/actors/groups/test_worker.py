@@ -188,7 +188,28 @@ def test_a_worker_that_acknowledges_to_a_later_process_first_says_all_that_it_ho
     group.loop.held_back.pop("poll").set()
     assert [next(notes).sequence for _ in range(2)] == [2, 3]
     worker.acknowledge()
-    assert group.subscriber.stored[-1][0] == {"p": 3}
+    assert group.subscriber.stored[-1][1]["done"] == {"p": [(1, 3)]}
+
+
+def test_what_was_refused_to_a_process_that_has_died_is_refused_to_the_later_one_that_was_told_it_is_held(
+    group: Group,
+) -> None:
+    worker = group.worker()
+    notes = worker.notifications(PATIENCE_SECONDS)
+    group.come(1, 2)
+    first, _ = next(notes), next(notes)
+    for name in ("settle", "poll"):
+        group.loop.held_back[name] = threading.Event()
+    refusing = in_thread(lambda: worker.nack(first, 100.0))
+    until(lambda: group.loop.run(lambda: group.actor._machine.workers == {worker.worker: 1}))
+    later = GroupMachine(group.actor._config, opens_at=math.inf, process=9)
+    group.loop.run(lambda: setattr(group.actor, "_machine", later))
+    worker._claim()  # it was not told yet that its refusal was heard
+    assert later.holds(worker.worker, ("p", 1))
+    group.loop.held_back.pop("settle").set()
+    refusing.result(PATIENCE_SECONDS)
+    assert later.workers == {worker.worker: 1} and list(worker._machine.held) == [("p", 2)]
+    group.loop.held_back.pop("poll").set()
 
 
 def test_a_later_process_is_told_the_keys_of_what_workers_hold_and_which_process_gave_it(
@@ -210,6 +231,7 @@ def test_a_later_process_is_told_the_keys_of_what_workers_hold_and_which_process
     assert later.take("p", 6, key) and later.workers == {worker.worker: 1}
     later.hear("other", 0.0)
     later._opens_at = 0.0
+    later.tick(0.0)
     assert later.give("other", 0.0) == [], "6 waits for 5, which has not come"
     assert later._tokens == {("p", 5): had["p", 5].token}
     group.loop.held_back.pop("poll").set()
