@@ -11,7 +11,7 @@ Conditions
   it may be lost as it may for any durable subscriber: a limit explains it (`losses`).
 
 What a broker had accepted when its subscriptions were in force is past, and what was accepted later is not, unless a
-broker did not answer then.
+broker did not answer then. What it is rewound over is past, too, as far as it had acknowledged it.
 
 Not judged is whether it gets, or is told of, what only brokers have accepted that are gone for good: nobody may know.
 Nor what was published before the time at which it was asked to begin.
@@ -57,6 +57,10 @@ class ReplayRecord:
         return any(
             number > marks.get(publisher, number) and published_at >= since for marks, since in self._rewinds
         )
+
+    def is_rewound_over(self, publisher: ClientId, number: int) -> bool:
+        """Return whether an event is behind where it was rewound to, so that it may be of the past."""
+        return any(number > marks.get(publisher, number) for marks, _ in self._rewinds)
 
 
 def names(lost: Lost, event: EventId) -> bool:
@@ -135,7 +139,8 @@ def replay_violations(
             accepted = min(brokers.values())
             if had_it and accepted < record.in_force_at:
                 found.append(f"complete: was told that {publisher} {number} is lost, and a broker has it")
-            if accepted > record.past_ends and not explained(event):
+            present = accepted > record.past_ends and not record.is_rewound_over(*event)
+            if present and not explained(event):
                 found.append(
                     f"complete: was told that {publisher} {number} is lost, and no limit explains that"
                 )

@@ -196,9 +196,21 @@ def test_the_judge_of_replays_names_each_condition():
     events = {("p", number): Published(1.0, "p", number, {"n": number}) for number in range(1, 6)}
     at = {event: {1: 1.5} for event in events}
 
-    def found(got, losses=(), living=(1,), retained=at, silent=(), in_force=2.0, ends=2.0, explained=()):
+    def found(
+        got,
+        losses=(),
+        living=(1,),
+        retained=at,
+        silent=(),
+        in_force=2.0,
+        ends=2.0,
+        explained=(),
+        rewound=None,
+    ):
         got, record = [("p", number) for number in got], ReplayRecord({"p": 1}, 0.0)
         record.in_force_at, record.past_ends = in_force, ends
+        if rewound is not None:
+            record.rewound({"p": rewound}, 0.0)
         given = (got, losses, events, at, lambda event: event["n"] != 4, living, retained, silent)
         problems = replay_violations(record, *given, explained=lambda event: event in explained)
         return [each.split(":")[0] for each in problems]
@@ -220,6 +232,8 @@ def test_the_judge_of_replays_names_each_condition():
         "of the present, by a limit"
     )
     assert found([2, 5], told, in_force=1.2, ends=1.2) == ["complete"], "of the present, by no limit"
+    assert found([2, 5], told, in_force=1.2, ends=1.2, rewound=2) == [], "forgotten before it was read again"
+    assert found([2, 5], told, in_force=1.2, ends=1.2, rewound=3) == ["complete"], "that is in front of it"
     assert found([2, 5], told, in_force=1.2, ends=math.inf) == [], "who did not answer may have had it"
 
 
