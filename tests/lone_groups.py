@@ -1,8 +1,8 @@
 """A consumer group without brokers: what comes to it, and when its process dies, are drawn. A case takes milliseconds.
 
 What stands for its broker retains the events of two publishers until the group has acknowledged them, and gives them
-to each process anew: those of a publisher in order, some a while after it has begun, and never those that have expired
-or that it has given up meanwhile, of which it tells.
+to each process anew: those of a publisher in order, some a while after it has begun, or after those of the other one
+were given. It never gives those that have expired or that it has given up meanwhile, of which it tells.
 """
 
 import heapq
@@ -45,7 +45,7 @@ class Process:
     """The durable subscriber of a process of the group."""
 
     def __init__(self, broker):
-        self._broker, self.due = broker, 0.0
+        self._broker, self.due = broker, {"p": 0.0, "q": 0.0}
         self.subscriptions, self.incarnation = {1: to_filter("TRUE")}, 1
 
     def acknowledge(self, position):
@@ -79,6 +79,7 @@ class LoneGroup:
         self._publish_in = rng.choice((0.02, 0.1, 0.5))
         self._dies_in = rng.choice((1.0, 2.5, 6.0))
         self._loses = rng.choice((0.0, 0.0, 0.1))
+        self._late = random.Random(f"late/{seed}")
         self.clock.at(rng.random(), self._publish)
         self.clock.at(self._dies_in * rng.random() * 2, self._die)
 
@@ -109,9 +110,10 @@ class LoneGroup:
         self.clock.at(now + self._publish_in * 2 * rng.random(), self._publish)
 
     def _come(self, process, batch):
-        """Give an event to a process after those that it is given already."""
-        process.due = max(process.due, self.clock.now)
-        self.clock.at(process.due, self._arrive, process, batch)
+        """Give an event to a process after those of its publisher that it is given already."""
+        name = batch.identity(0)[0]
+        process.due[name] = max(process.due[name], self.clock.now)
+        self.clock.at(process.due[name], self._arrive, process, batch)
 
     def _arrive(self, process, batch):
         event = batch.identity(0)
@@ -138,7 +140,9 @@ class LoneGroup:
         if self.member.alive:
             return
         process = self.member.subscriber = Process(self)
-        process.due = self.clock.now + self.rng.choice((0.0, 0.0, 0.5, 2.5))
+        due = self.clock.now + self.rng.choice((0.0, 0.0, 0.5, 2.5))
+        late = self._late.choice(("", "", "p", "q"))  # comes when others of its keys have been given
+        process.due = {name: due + 3.0 * (name == late) for name in "pq"}
         self.member.alive = True
         left = {
             name: [batch for number, batch in kept if number > self.position.get(name, 0)]

@@ -6,7 +6,8 @@ Conditions
 * **once acknowledged, never again**: an event whose acknowledgement was confirmed is not given again.
 * **in order**: with a key, an event is given only if every earlier one of its key is acknowledged, given up, or held by
   the same worker. What comes again to a later process of the group has the order in which it comes there, and what
-  workers hold then is before that.
+  workers hold then is before that. What has not come there yet, and no worker holds, is before others of its publisher
+  only: those of several publishers may come there in another order.
 * **one at a time**: an event is given only while no other worker holds one of its key.
 * **complete**: in the end every event of the group is acknowledged, given up, or told by name as lost. What was told as
   lost, and no worker holds, does not hinder those behind it either.
@@ -175,6 +176,7 @@ class _Judge:
         # Of each key, with the place: what workers said that they hold comes first. Some are over.
         self._left: dict[object, dict[EventId, tuple[bool, int]]] = {}
         self._places = count()
+        self._away: set[EventId] = set()  # came to an earlier process, and not to the one that is there
         for event in events:
             self._came(event)
 
@@ -190,7 +192,12 @@ class _Judge:
         left = {one: place for one, place in self._left.get(key, {}).items() if one not in self.over}
         self._left[key] = left
         mine = left.get(event, (True, 0))  # what never came is before nothing
-        return sorted((each for each in left if left[each] < mine), key=left.__getitem__)
+        before = (each for each in left if left[each] < mine and not self._may_come_later(each, event))
+        return sorted(before, key=left.__getitem__)
+
+    def _may_come_later(self, earlier: EventId, event: EventId) -> bool:
+        """Return whether what came before an event to an earlier process may come after it to this one."""
+        return earlier in self._away and earlier not in self._holder and earlier[0] != event[0]
 
     def _holds(self, worker: str, event: EventId) -> None:
         self._holder[event] = worker
@@ -230,10 +237,12 @@ class _Judge:
                 elif self._last.get(event) == worker and event not in self.over:
                     self.found.append(f"in vain: {worker} said in time that it holds {event}")
             case Came(event):
+                self._away.discard(event)
                 if event not in self._claimed:
                     self._came(event)
             case Began():
                 self._claimed.clear()
+                self._away.update(event for left in self._left.values() for event in left)
             case Forgot(worker, event):
                 self.found.append(f"forgotten: {worker} does not have {event}, as the group believes")
 

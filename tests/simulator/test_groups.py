@@ -324,7 +324,7 @@ def expires_at_once(machine, now, expire=GroupMachine.expire):
         (39, WorkerMachine, "holds", property(claims_as_if_without_key)),
         (6, group_machine, "_is_behind", believes_only_what_is_first),
         (37, Taken, "__init__", passes_what_may_be_held),
-        (19, GroupMachine, "expire", expires_at_once),
+        (6, GroupMachine, "expire", expires_at_once),
     ],
 )
 def test_sabotage_of_what_a_later_process_is_told_is_caught_by_such_a_seed(

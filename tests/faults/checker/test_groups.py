@@ -31,3 +31,27 @@ def test_an_event_that_a_worker_holds_is_not_excused_by_a_loss() -> None:
     assert record.violations(5, told=[Lost("p", 1, 3)]) == [
         "in order: a got ('p', 3) before ('p', 2) was done"
     ]
+
+
+def test_in_a_later_process_what_has_not_come_again_is_before_others_of_its_publisher_only() -> None:
+    def later(*came: tuple[str, int], held: bool = False, lost: bool = False) -> list[str]:
+        """Return what is said if these come to a later process, and the last of them is given then to worker b."""
+        record = GroupRecord()
+        record.began()
+        for event in (("p", 1), ("q", 1), ("p", 2)):
+            record.came(event, "a key")
+        record.began()
+        if held:
+            record.claimed("a", ("p", 1), believed=True)
+        if lost:
+            record.lost("a", ("p", 1))
+        for event in came:
+            record.came(event, "a key")
+        record.gave("b", came[-1], 1)
+        return [each for each in record.violations(5) if not each.startswith("complete")]
+
+    assert later(("q", 1)) == []
+    assert later(("p", 2)) == ["in order: b got ('p', 2) before ('p', 1) was done"]
+    assert later(("p", 1), ("q", 1)) == ["in order: b got ('q', 1) before ('p', 1) was done"]
+    assert later(("q", 1), held=True) == ["in order: b got ('q', 1) before ('p', 1) was done"]
+    assert later(("q", 1), held=True, lost=True) == []
