@@ -164,6 +164,7 @@ class Faults:
             or self._last(broker)
         ):
             return False
+        host.leaving = True
         self._network.take_in(host, Received(RENDEZVOUS, LeaveNetwork()))
         self._network.at(self._network.now, self._end_when_out, host, host.incarnation)
         return True

@@ -73,6 +73,8 @@ class Host:
     plain
         Whether a step consists only of the returned effects: the network is plain, and no fault affects this
         process.
+    leaving
+        Whether this incarnation was asked to leave by a fault: another one may come back.
     retiring, gone
         Whether it is to leave the network, and whether it has left for good.
     parent
@@ -111,6 +113,7 @@ class Host:
         "handle",
         "id",
         "incarnation",
+        "leaving",
         "links",
         "machine",
         "parent",
@@ -137,7 +140,7 @@ class Host:
         self.boot = boot
         self.incarnation = -1
         self.cleared = 0
-        self.alive = self.paused = self.serving = self.retiring = self.gone = False
+        self.alive = self.paused = self.serving = self.leaving = self.retiring = self.gone = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
         self.links: list[Connection] = []
@@ -171,7 +174,7 @@ class Host:
 
     def die(self) -> None:
         """End this incarnation; the machine stays for inspection until the next one."""
-        self.alive = self.paused = self.serving = False
+        self.alive = self.paused = self.serving = self.leaving = False
         self.factor = 1.0
         self.fuse = None
         self.waiting.clear()

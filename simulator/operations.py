@@ -125,8 +125,8 @@ class SimulatedOperations:
     def _remove(self, brokers: Iterable[BrokerId]) -> bool:
         network = self._network
         leaving = [broker for broker in brokers if network.hosts[broker].alive and not self._retires(broker)]
-        rest = [broker for broker in network.staying() if broker not in leaving]
-        if not leaving or not rest:
+        rest = {*network.staying()}.difference(leaving)
+        if not leaving or all(network.hosts[broker].leaving for broker in rest):
             return False
         for broker in leaving:
             network.hosts[broker].retiring = True

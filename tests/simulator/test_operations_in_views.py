@@ -119,6 +119,19 @@ def test_who_is_told_to_leave_before_it_is_in_comes_in_and_leaves(scheme, assert
     world.verify(assert_healed)
 
 
+def test_who_was_asked_to_leave_by_a_fault_does_not_stay_for_an_operation():
+    """Neither of two brokers that hand over to each other ends; seed 9064 of chaos drew that."""
+    positions = ClusterTree(1, 2).positions()
+    net = Simulation(positions, "point-to-point", recovery=Recovery.for_simulator(), seed=1)
+    operations = SimulatedOperations(net, [].append)
+    net.advance(3.0)
+    net.pause(1)
+    assert net.leave(1) and not operations.remove_broker(0), "the last one that stays is kept"
+    net.crash(1)
+    net.restart(1)
+    assert operations.remove_broker(0), "the next incarnation stays"
+
+
 def test_one_that_leaves_and_dies_is_not_started_again(assert_healed):
     world = World("point-to-point", 4)
     world.operations.remove_broker(1)
