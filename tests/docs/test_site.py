@@ -83,6 +83,12 @@ def test_every_page_and_notebook_has_one_place_in_the_menu():
     assert sorted(placed) == sorted(kept | notebooks | {*hooks.pages().values(), *hooks.reference()})
 
 
+def test_the_list_of_decisions_leads_to_each_of_them():
+    folder = ROOT / "docs/decisions"
+    led_to = re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text())
+    assert {*led_to} == {path.name for path in folder.glob("[0-9]*.md")}
+
+
 def test_a_page_that_the_menu_does_not_place_comes_at_the_end_of_the_guide():
     menu = hooks.on_config(
         SimpleNamespace(nav=[{"Overview": "index.md"}, {"Guide": [{"Service": "service.md"}]}])
