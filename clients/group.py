@@ -197,9 +197,8 @@ class GroupMachine:
         for name, number in sorted(self._tries):
             self._known.setdefault(name, deque()).append(number)
         self._line_of: dict[EventId, _Line] = {}  # of every event that is not done
-        self._awaited: set[EventId] = (
-            set()
-        )  # those of them that a worker said it holds, and that have not come
+        # Those of them that a worker said it holds, and that have not come.
+        self._awaited: set[EventId] = set()
         self._keyed: dict[Hashable, _Line] = {}
         self._key_of: dict[_Line, Hashable] = {}
         self._holder: dict[EventId, str] = {}
@@ -239,9 +238,7 @@ class GroupMachine:
         if until is not None:
             self._until[event] = until
             self._expiring.add(event, until, self._until)
-        if event in self._awaited:  # a worker holds it
-            self._awaited.discard(event)
-            self._of(publisher).let_go(sequence)
+        if self._was_awaited(event):  # a worker holds it
             return True
         line = self._line_of[event] = self._line(key)
         line.waiting.append(event)
@@ -283,6 +280,14 @@ class GroupMachine:
             taken = Taken(self.position.get(publisher, 0), waits=not self.opened)
             self._taken[publisher] = taken
         return taken
+
+    def _was_awaited(self, event: EventId) -> bool:
+        """Await an event no more that a worker holds, and return whether it had not come."""
+        if event not in self._awaited:
+            return False
+        self._awaited.remove(event)
+        self._of(event[0]).let_go(event[1])
+        return True
 
     def _offer(self, line: _Line, *, first: bool = False) -> None:
         """Put a line in which something waits where it is found."""
@@ -533,9 +538,7 @@ class GroupMachine:
         line = self._line_of.pop(event)
         del line.held[event]
         self._released(line)
-        if event in self._awaited:
-            self._awaited.discard(event)
-            self._of(event[0]).let_go(event[1])
+        self._was_awaited(event)
         self._finish(event)
         return True
 
@@ -637,10 +640,8 @@ class GroupMachine:
 
     def _waits_again(self, line: _Line, event: EventId) -> None:
         """Put an event that nobody holds any more before those that wait, if it has come."""
-        if event in self._awaited:
-            self._awaited.discard(event)
+        if self._was_awaited(event):
             del self._line_of[event]
-            self._of(event[0]).let_go(event[1])
             self._advance(event[0])
             return
         line.waiting.appendleft(event)

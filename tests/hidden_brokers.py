@@ -175,8 +175,8 @@ class Errors:
         rounds, complete = replay.rounds, replay.rounds.complete_links
 
         def links() -> list[Any]:
-            closed = rounds.closed_links()
-            return closed if len(closed) > len(complete()) and self._errs(OURS) else complete()
+            closed, right = rounds.closed_links(), complete()
+            return closed if len(closed) > len(right) and self._errs(OURS) else right
 
         rounds.complete_links = links  # type: ignore[method-assign]
 

@@ -23,9 +23,8 @@ def groups_of(case: Case) -> dict[ClientId, str | None]:
     if not (case.stable and case.features.heals) or is_damaged(case):
         return {}
     rng = random.Random(f"chaos/groups/{case.seed}")
-    others = random.Random(
-        f"chaos/keys of groups/{case.seed}"
-    )  # came later, and changes nothing of the former
+    # This one came later, and changes nothing of what the former draws.
+    others = random.Random(f"chaos/keys of groups/{case.seed}")
     drawn = ((name, rng.random(), rng.choice((None, PUBLISHER_KEY))) for name in case.durable)
     keys = ((name, share, key or others.choice((None, KEY))) for name, share, key in drawn)
     return {name: key for name, share, key in keys if share < 0.5}
