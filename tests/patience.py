@@ -6,13 +6,26 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable
 from threading import Timer
+from typing import Final, TypeVar
 
 TIMES = float(os.environ.get("HURRY", "1"))
 """How many times as fast the clocks run: see `hurry`."""
 
 PATIENCE_SECONDS = 300.0 * TIMES
+
+LOOK_SECONDS: Final = 0.1
+Found = TypeVar("Found")
+
+
+def until(found: Callable[[], Found]) -> Found:
+    """Poll until something is found or the time is up, and return the last result."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (now := found()) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return now
 
 
 class FrozenLoop(asyncio.SelectorEventLoop):

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import httpx
 import ray
 import rayvous as rv
-from ray_nodes import until
+from patience import until
 from rayvous.actors.network.gateways import gateways_of
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import ray
 import rayvous as rv
+from patience import PATIENCE_SECONDS, until
 from ray._private.state import actors
-from ray_nodes import PATIENCE_SECONDS, until
 
 KINDS = {
     "one": {"num_cpus": 1, "labels": {"pool": "brokers"}, "resources": {"broker": 3}},

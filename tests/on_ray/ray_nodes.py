@@ -1,8 +1,7 @@
 """A Ray cluster on this machine whose nodes are processes: they come, go, and are lost for good."""
 
-import time
-
 import ray
+from patience import until
 from ray.cluster_utils import Cluster
 
 ROOM = {"num_cpus": 0, "object_store_memory": 100 << 20}
@@ -11,16 +10,6 @@ QUICK = {
     "enable_worker_prestart": False,
 }  # fmt: skip
 """Ray gives a node up after some three seconds, and starts no worker for each CPU."""
-PATIENCE_SECONDS = 300.0
-LOOK_SECONDS = 0.1
-
-
-def until(found):
-    """Poll until something is found or the time is up, and return the last result."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (now := found()) and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-    return now
 
 
 class Nodes:

@@ -10,16 +10,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 
 BIN = Path(sys.executable).parent
-LOOK_SECONDS = 0.2
 EVENTS = 20
 
 
@@ -45,14 +43,6 @@ def free_port():
         if port not in GIVEN:
             GIVEN.add(port)
             return port
-
-
-def until(reached):
-    """Poll until a condition holds or the time is up, and return its last value."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := reached()) and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-    return found
 
 
 class Machines:
