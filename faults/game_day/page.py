@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from datetime import UTC, datetime
+from typing import Final
 
 from ...actors.pictures.pages import filled, text
+from .drawing import after, drawn_over_time
 from .report import GameDayReport
-from .terms import KINDS
+
+_UNIT: Final = re.compile(r"(\d) s\b")
+"""A time: its unit stays in its line."""
 
 
 def page_of(report: GameDayReport) -> str:
     """Return the report as one file of HTML, which fetches nothing."""
-    seconds = max(report.seconds, 1e-9)
     verdict = report.verdict
     begun = datetime.fromtimestamp(report.started_at, UTC)
     spared = ", ".join(map(str, sorted(report.terms.spare, key=str))) or "nobody"
@@ -38,10 +41,10 @@ def page_of(report: GameDayReport) -> str:
                 f"<div><dt>{name}</dt><dd>{text(value)}</dd></div>" for name, value in summary.items()
             ),
             "wrong": _list("What is wrong", wrong),
-            "seconds": f"{report.seconds:,.0f} s",
-            "lanes": "".join(_lanes(report, seconds)),
+            "drawing": drawn_over_time(report),
             "faults": "".join(
-                _row(f"{each.at_seconds:,.1f} s", str(each.strike), _after(each.whole_seconds))
+                f'<tr><td class="number">{each.strike.number}</td>'
+                f"{_cells(f'{each.at_seconds:,.1f} s', str(each.strike), after(each.whole_seconds))}</tr>"
                 for each in report.faults
             ),
             "conditions": "".join(
@@ -49,33 +52,16 @@ def page_of(report: GameDayReport) -> str:
                 f'<td class="at">{found.violated:,}</td></tr>'
                 for name, found in verdict.findings.items()
             ),
-            "timeline": "".join(_row(f"{at:,.1f} s", what) for at, what in report.timeline),
+            "timeline": "".join(f"<tr>{_cells(f'{at:,.1f} s', what)}</tr>" for at, what in report.timeline),
         },
         script=False,
     )
 
 
-def _lanes(report: GameDayReport, seconds: float) -> Iterable[str]:
-    for kind in KINDS:
-        bars = []
-        for fault in report.faults:
-            if fault.strike.kind == kind:
-                left = min(fault.at_seconds / seconds, 1.0)
-                lasted = seconds if fault.whole_seconds is None else fault.whole_seconds
-                width = min(lasted / seconds, 1.0 - left)
-                title = text(f"{fault.at_seconds:.1f} s: {fault.strike}, {_after(fault.whole_seconds)}")
-                bars.append(f'<i style="left:{left:.4%};width:{width:.4%}" title="{title}"></i>')
-        if bars:
-            yield f'<div class="lane"><span>{kind}</span><div>{"".join(bars)}</div></div>'
-
-
-def _after(seconds: float | None) -> str:
-    return "not seen whole" if seconds is None else f"{seconds:,.1f} s"
-
-
-def _row(at: str, what: str, after: str | None = None) -> str:
-    last = "" if after is None else f'<td class="at">{after}</td>'
-    return f'<tr><td class="at">{at}</td><td>{text(what)}</td>{last}</tr>'
+def _cells(at: str, what: str, last: str | None = None) -> str:
+    more = "" if last is None else f'<td class="at">{last}</td>'
+    whole = _UNIT.sub("\\1\N{NO-BREAK SPACE}s", text(what))
+    return f'<td class="at">{at}</td><td>{whole}</td>{more}'
 
 
 def _list(title: str, sentences: list[str]) -> str:

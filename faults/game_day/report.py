@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from ...protocol.ids import BrokerId
 from ..checker.verdict import HOLDS, UNDECIDED, VIOLATED, Verdict
+from .latencies import LatencyRow
 from .machine import End, Strike
 from .terms import ENDING, Terms
 
@@ -52,6 +53,8 @@ class GameDayReport:
         Why the network did not heal, what a condition of the user said, calls of the canary that failed, and losses.
     timeline
         (seconds, what happened).
+    latencies
+        How long the canary's notifications took, by the time of publication.
     left_dead
         The brokers that are dead at the end because of it.
     ends_whole
@@ -70,6 +73,7 @@ class GameDayReport:
     verdict: Verdict = field(default_factory=Verdict)
     problems: list[str] = field(default_factory=list)
     timeline: list[tuple[float, str]] = field(default_factory=list)
+    latencies: list[LatencyRow] = field(default_factory=list)
     left_dead: list[BrokerId] = field(default_factory=list)
     ends_whole: bool = True
 
@@ -138,6 +142,7 @@ class GameDayReport:
             "faults": [fault.to_dict() for fault in self.faults],
             "problems": self.problems,
             "timeline": [list(entry) for entry in self.timeline],
+            "latencies": [row.to_dict() for row in self.latencies],
             "left_dead": self.left_dead,
             "ends_whole": self.ends_whole,
             **self.verdict.to_dict(),

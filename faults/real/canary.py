@@ -27,6 +27,7 @@ from ...protocol.traces.trace import Bounded, Kept, Settled, Trace
 from ..checker.conditions import Rule
 from ..checker.reliability import judge, judge_by_formulas
 from ..checker.verdict import Verdict, total
+from ..game_day.latencies import Latencies
 from .killable_clients import arrived
 
 ATTRIBUTE: Final = "game_day"
@@ -65,6 +66,8 @@ class Canary:
     ----------
     checked
         The number of the last check that has ended.
+    latencies
+        How long notifications took.
 
     Raises
     ------
@@ -85,6 +88,7 @@ class Canary:
         problem: Callable[[str], None],
     ) -> None:
         self.checked = 0
+        self.latencies = Latencies()
         self._net, self._clock, self._zero = net, clock, zero
         self._patience = patience_seconds
         self._rules, self._problem = tuple(rules), problem
@@ -219,7 +223,9 @@ class Canary:
                     continue
                 number = publisher.published + 1
                 event = {ATTRIBUTE: self._word, "part": (number + place) % 2, "n": number}
-                self._account.published(self._clock(), name, number, [event])
+                now = self._clock()
+                self._account.published(now, name, number, [event])
+                self.latencies.published(now, (name, number))
                 self._busy += 1
             try:
                 publisher.publish(event)
@@ -248,6 +254,7 @@ class Canary:
         with self._turn:
             for received_at, publisher, sequence in heard:
                 self._account.notified(received_at - self._zero, name, publisher, sequence)
+                self.latencies.notified(received_at - self._zero, (publisher, sequence))
             if losses:
                 self._account.told(self._clock(), name, losses)
 

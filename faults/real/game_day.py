@@ -182,6 +182,7 @@ class _Host:
                 self._say_started()
         self._canary.close()
         report.verdict = self._canary.verdict
+        report.latencies = self._canary.latencies.rows()
         report.left_dead = sorted(report.killed & set(self._dead()))
 
     def _drive(self) -> None:
