@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -120,20 +121,27 @@ class Reading:
         The batch.
     expires
         Whether some of its events expire.
-    identities
-        Publisher and sequence number of each event.
     """
 
     def __init__(self, batch: EventBatch) -> None:
         self.batch = batch
         self.expires = TTLS in batch.columns
-        publishers = [batch.publishers[code] for code in batch.publisher.tolist()]
-        self.identities = list(zip(publishers, batch.sequence.tolist(), strict=True))
         self._written: dict[Callable[[Reading], Sequence[Any]], Sequence[Any]] = {}
 
     def deliveries(self) -> list[Delivery]:
         """Return the deliveries, uncached: their memory is freed with the last stream that uses them."""
         return [Delivery(self, row, *identity) for row, identity in enumerate(self.identities)]
+
+    def delivery(self, row: int) -> Delivery:
+        """Return one of the deliveries, uncached."""
+        return Delivery(self, row, *self.identities[row])
+
+    @cached_property
+    def identities(self) -> Sequence[tuple[str, int]]:
+        """Publisher and sequence number of each event."""
+        batch = self.batch
+        publishers = [batch.publishers[code] for code in batch.publisher.tolist()]
+        return list(zip(publishers, batch.sequence.tolist(), strict=True))
 
     @cached_property
     def events(self) -> Sequence[Mapping[str, Value]]:
@@ -221,22 +229,40 @@ class Texts:
     """Reads batches for the streams of one gateway; caches recent readings, since many streams get the same batch."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[EventBatch, Sequence[Delivery]]] = OrderedDict()
+        self._kept: OrderedDict[int, _Kept] = OrderedDict()  # by `id` of the batch
+        self._last: _Kept | None = None  # the one that was asked for last
         self._bytes = 0
 
+    def reading(self, batch: EventBatch) -> Reading:
+        """Return a batch as streams read it."""
+        last = self._last
+        return last.reading if last is not None and last.reading.batch is batch else self._find(batch).reading
+
     def read(self, batch: EventBatch) -> Sequence[Delivery]:
-        """Return the events of a batch."""
+        """Return the events of a batch; all streams get the same objects."""
+        kept = self._find(batch)
+        if kept.deliveries is None:
+            kept.deliveries = kept.reading.deliveries()
+        return kept.deliveries
+
+    def _find(self, batch: EventBatch) -> _Kept:
         found = self._kept.get(id(batch))
-        if found is not None:
+        if found is None:
+            found = self._kept[id(batch)] = _Kept(Reading(batch))
+            self._bytes += _weight(batch)
+            while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
+                _, oldest = self._kept.popitem(last=False)
+                self._bytes -= _weight(oldest.reading.batch)
+        else:
             self._kept.move_to_end(id(batch))
-            return found[1]
-        read = Reading(batch).deliveries()
-        self._kept[id(batch)] = batch, read
-        self._bytes += _weight(batch)
-        while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
-            _, (oldest, _) = self._kept.popitem(last=False)
-            self._bytes -= _weight(oldest)
-        return read
+        self._last = found
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    reading: Reading
+    deliveries: Sequence[Delivery] | None = None  # made for the first that asks for them
 
 
 def _weight(batch: EventBatch) -> int:

@@ -35,13 +35,13 @@ from ..actors.groups.worker import GroupWorker
 from ..actors.host.errors import broker_errors
 from ..actors.network.network import Network, attaching_here, clients_of, groups_of
 from ..actors.network.rendezvous import KEYS
-from ..protocol.batch import EventBatch
+from ..protocol.batch import EventBatch, Rows
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
 from ..protocol.groups import GroupConfig, subscriber_of
 from ..protocol.ids import EventId
 from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
-from .network import Arrived, Feed, GroupFeed, Outlet
+from .network import Arrived, Feed, GroupFeed, Outlet, Straight
 from .publisher_queue import CALL_EVENTS_MAX
 from .terms import Terms
 
@@ -209,8 +209,16 @@ class _RayFeed:
             last_per=terms.last_per,
         )
 
-    def listen(self, more: Callable[[], None]) -> None:
-        self._subscriber.listen(more)
+    def listen(self, more: Callable[[], None], straight: Straight) -> None:
+        subscriber = self._subscriber
+
+        def pass_on(batch: EventBatch, rows: Rows) -> bool:
+            if not straight(batch, rows):
+                return False
+            subscriber.received += len(rows)
+            return True
+
+        subscriber.listen(more, pass_on)
 
     def take(self) -> Arrived | None:
         arrival = self._subscriber.take()
@@ -240,6 +248,9 @@ class _DurableFeed(_RayFeed):
     def __init__(self, network: Network, subscriber: DurableSubscriber, pool: ThreadPoolExecutor) -> None:
         self._network, self._subscriber, self._pool = network, subscriber, pool
         self._losses = self._shed = 0
+
+    def listen(self, more: Callable[[], None], straight: Straight) -> None:
+        self._subscriber.listen(more)
 
     async def acknowledge(self, marks: Mapping[str, int]) -> None:
         await _in(self._pool, self._subscriber.acknowledge_up_to, marks)
@@ -274,7 +285,7 @@ class _GroupFeed:
             ),
         )
 
-    def listen(self, more: Callable[[], None]) -> None:
+    def listen(self, more: Callable[[], None], straight: Straight) -> None:
         loop = asyncio.get_running_loop()
 
         def come() -> None:

@@ -17,6 +17,9 @@ from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
 from .terms import Terms
 
+Straight = Callable[[EventBatch, Rows], bool]
+"""Takes events in the turn in which they come; returns whether it has taken all of them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrived:
@@ -86,8 +89,12 @@ class Feed(Protocol):
         """Subscribe; the subscription is installed when this returns."""
         ...
 
-    def listen(self, more: Callable[[], None]) -> None:
-        """Call `more`, on this loop, when something has arrived since the last look, and at the end."""
+    def listen(self, more: Callable[[], None], straight: Straight) -> None:
+        """Call `more`, on this loop, when something has arrived since the last look, and at the end.
+
+        What nothing precedes, and behind nothing that was lost, may first be passed to `straight`, in the turn in which
+        it comes: rows of a batch, of events that do not expire. If that takes them, `take` does not return them.
+        """
         ...
 
     def take(self) -> Arrived | None:

@@ -10,6 +10,7 @@ Rules
 * Concurrent acknowledgements are stored together.
 * A reader awaits `receive`, or a `Taker` is given the items as they come, with no task waiting: an item that
   finds nothing before it, and room, bypasses the queue.
+* What the network passes straight goes to the taker as rows of a batch, without a `Delivery` for each: see `straight`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
+from ..protocol.batch import EventBatch, Rows
 from ..protocol.errors import RayvousError, StreamEnded
 from ..protocol.gateways import GatewayLimits
 from ..routing.filters.filter import Filter
-from .deliveries import Delivery, Texts, apart
+from .deliveries import Delivery, Reading, Texts, apart
 from .network import Arrived, Feed
 from .positions import Marks, Seal, Window
 from .queues import NAMED_MAX, DeliveryQueue, Gap
@@ -47,6 +49,10 @@ class Taker(Protocol):
 
     def take(self, item: Item) -> None:
         """Take a delivery, or a gap."""
+        ...
+
+    def take_rows(self, reading: Reading, rows: Sequence[int]) -> int:
+        """Take events of a batch from the first on, as far as there is room; return how many."""
         ...
 
     def ended(self, reason: str) -> None:
@@ -119,7 +125,7 @@ class Stream:
                 await self._feed.acknowledge(self._had)
                 self._window.marks = dict(reversed(self._had.items()))
         self._begun = True
-        self._feed.listen(self._come)
+        self._feed.listen(self._come, self.straight)
         self.go_on()
 
     @property
@@ -153,6 +159,28 @@ class Stream:
         if not self._called:
             self._go_on()
 
+    def straight(self, batch: EventBatch, rows: Rows) -> bool:
+        """Hand events over in the turn in which they come, if nothing precedes them; return whether that is done.
+
+        What the taker has no room for waits here. Events that expire, and many at once, come by `Feed.take` instead.
+        """
+        taker = self._taker
+        if taker is None or self._called or self._coming or self._seal is not None or self._ended is not None:
+            return False
+        if len(rows) > BREATH or self._waits:
+            return False
+        try:
+            reading, wanted = self._texts.reading(batch), rows.tolist()
+            taken = taker.take_rows(reading, wanted)
+        except Exception:
+            self._fail()
+            return True
+        if taken < len(wanted):
+            self._coming += [reading.delivery(row) for row in wanted[taken:]]
+            self._fresh = True
+            self._go_on()
+        return True
+
     def _go_on(self) -> None:
         self._called = more = False
         try:
@@ -164,13 +192,17 @@ class Stream:
                     self._note_end(str(error))
                 self._pass_on()
         except Exception:
-            _LOG.exception("a stream has failed")
-            self._note_end("the gateway has failed")
-            taker, self._taker = self._taker, None
-            if taker is not None:
-                taker.ended("the gateway has failed")
+            self._fail()
         if self._ended is None and more:
             self.go_on()
+
+    def _fail(self) -> None:
+        """End the stream after an error of ours, which is logged."""
+        _LOG.exception("a stream has failed")
+        self._note_end("the gateway has failed")
+        taker, self._taker = self._taker, None
+        if taker is not None:
+            taker.ended("the gateway has failed")
 
     def _note_end(self, reason: str) -> None:
         self._ended = reason

@@ -4,6 +4,7 @@ Rules
 -----
 * Delivery batches reach the inboxes in the order in which they came. A part that finds room does so in the turn of
   the event loop in which it comes; if an inbox is full, it and everything behind it waits, and the next poll, too.
+* What readers on this event loop send of what is passed to them straight leaves in that turn, too (`departures`).
 * So no more waits here than a poll may bring before it is answered (`AHEAD_EVENTS`).
 * The next poll acknowledges what has reached the inboxes.
 """
@@ -17,11 +18,14 @@ from itertools import pairwise
 from typing import Any, Final, Protocol
 
 from ...protocol.ids import ClientId
+from ..host.departures import departures_here
 from ..host.sessions import DeliveryBatch, Farewell, GivenUp, Proposal, Taken
 from .inbox import Inbox
 
 NOTED_SECONDS: Final = 0.1
 """How often at most inboxes note that they have everything: what they say of themselves is the longest it may be."""
+PLACED_AT_ONCE: Final = 256
+"""To how many subscribers events are passed before others on the event loop have a turn."""
 
 News = Taken | Farewell | Proposal
 
@@ -54,6 +58,7 @@ class Arrivals:
     def __init__(self, process: Process, host: Any) -> None:
         self._process = process
         self._host = host
+        self._departures = departures_here()
         self._noted = 0.0
         self._behind: list[Any] = []  # parts that wait for room, in order
         self._placing: asyncio.Task[bool] | None = None
@@ -66,21 +71,34 @@ class Arrivals:
             return
         now = time.time()
         for place, each in enumerate(part):
-            if not self._offer(each, now):
-                self._behind += part[place:]
+            plain = type(each) is DeliveryBatch and not (each.losses or each.note)
+            left = self._offer(each, now) if plain else each
+            if left is not None:
+                self._behind += [left, *part[place + 1 :]]
                 self._placing = asyncio.get_running_loop().create_task(self._place_behind())
                 return
+            self.acknowledged = each.number
         self._note(part, now)
 
-    def _offer(self, each: Any, now: float) -> bool:
-        """Put a delivery batch of one subscriber into its inbox if that needs no wait; return whether it is done."""
-        if type(each) is not DeliveryBatch or len(each.clients) != 1 or each.losses or each.note:
-            return False
-        inbox = self._process.inbox_of(each.clients[0], self._host)
-        if inbox is not None and not inbox.offer(each.batch, each.rows, now):
-            return False
-        self.acknowledged = each.number
-        return True
+    def _offer(self, delivery: DeliveryBatch, now: float) -> DeliveryBatch | None:
+        """Put a delivery batch into the inboxes, up to the first that is full; return what is left for them, if any.
+
+        What is left after `PLACED_AT_ONCE` subscribers waits for the next turn.
+        """
+        batch, clients, rows, departures = delivery.batch, delivery.clients, delivery.rows, self._departures
+        inbox_of, host, placed = self._process.inbox_of, self._host, 0
+        departures.hold()
+        try:
+            for client, (first, end) in zip(clients, pairwise(delivery.starts.tolist()), strict=True):
+                if placed == PLACED_AT_ONCE:
+                    break
+                inbox = inbox_of(client, host)
+                if inbox is not None and not inbox.offer(batch, rows[first:end], now):
+                    break
+                placed += 1
+        finally:
+            departures.go()
+        return None if placed == len(clients) else delivery.from_client(placed)
 
     async def _place_behind(self) -> bool:
         while self._behind:
@@ -111,6 +129,9 @@ class Arrivals:
 
     async def _put(self, delivery: DeliveryBatch, now: float) -> None:
         """Put a delivery batch into the inboxes; wait while one of them is full."""
+        if not (delivery.losses or delivery.note):
+            await self._put_plain(delivery, now)
+            return
         spans = pairwise(delivery.starts.tolist())
         for client, (first, end) in zip(delivery.clients, spans, strict=True):
             inbox = self._process.inbox_of(client, self._host)
@@ -118,8 +139,22 @@ class Arrivals:
                 continue
             if delivery.losses:
                 inbox.tell(delivery.losses)
-            elif not delivery.note or inbox.links.take(delivery.note)[0]:
+            elif inbox.links.take(delivery.note)[0]:
                 await inbox.put(delivery.batch, delivery.rows[first:end], now)
+
+    async def _put_plain(self, delivery: DeliveryBatch, now: float) -> None:
+        left: DeliveryBatch | None = delivery
+        while left is not None:
+            before, left = left, self._offer(left, now)
+            if left is None:
+                return
+            if len(before.clients) - len(left.clients) == PLACED_AT_ONCE:
+                await asyncio.sleep(0)
+                continue
+            inbox = self._process.inbox_of(left.clients[0], self._host)
+            if inbox is not None:
+                await inbox.put(left.batch, left.rows[left.starts[0] : left.starts[1]], now)
+            left = left.from_client(1) if len(left.clients) > 1 else None
 
     def _note(self, deliveries: Sequence[Any], now: float) -> None:
         """Note that the inboxes have everything, if nothing waited at the host behind these."""

@@ -25,6 +25,8 @@ from ...protocol.quick import quick
 from ...recovery.durability.deadlines import Deadlines
 from ..host.departures import departures_here
 
+Straight = Callable[[EventBatch, Rows], bool]
+"""Takes an arrival in the turn of the event loop in which it comes; returns whether it has taken all of it."""
 WOKEN_AT_ONCE: Final = 64
 """How many readers are called before others on their loop have a turn."""
 
@@ -157,6 +159,8 @@ class Inbox:
         self._wakers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._listener: tuple[_Wakeups, Callable[[], None]] | None = None
         self._told = False  # the listener was called, and has not yet taken everything
+        self._straight: Straight | None = None
+        self._unsaid = False  # whether something was lost or shed since the last arrival was taken
         self._room: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._lazy = False  # a wait since the last read was in vain; do not wait again
         self._error: BaseException | None = None
@@ -176,9 +180,18 @@ class Inbox:
                     return False
             if self._machine is not None:
                 rows = self._machine.admit(batch, rows)
-            if len(rows):
+            if len(rows) and not self._passes(batch, rows):
                 self._add(batch, rows, received_at)
         return True
+
+    def _passes(self, batch: EventBatch, rows: Rows) -> bool:
+        """Pass events straight to the listener if nothing precedes them, and it takes them; return whether it has."""
+        straight = self._straight
+        if straight is None or self._arrivals or self._told or self._unsaid:
+            return False
+        if self._closed or self._error is not None or TTLS in batch.columns:
+            return False
+        return straight(batch, rows)
 
     async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         """Accept events without duplicates; wait while the inbox is full and open."""
@@ -208,6 +221,7 @@ class Inbox:
 
     def tell(self, losses: tuple[Lost, ...], *, of_past: bool = False) -> None:
         """Record what the subscriber may have lost, as its broker says, or whoever reads its past."""
+        self._unsaid = True
         if self._machine is not None:
             self._machine.lost(losses, of_past=of_past)
 
@@ -270,6 +284,7 @@ class Inbox:
                 gone = len(self._arrivals.popitem(last=False)[1].rows)
                 self.waiting -= gone
                 self.shed += gone
+                self._unsaid = True
 
     def _wake(self) -> None:
         if self._blocked:
@@ -291,10 +306,17 @@ class Inbox:
             with suppress(RuntimeError):  # it was cancelled, and its loop has ended
                 loop.call_soon_threadsafe(event.set)
 
-    def listen(self, loop: asyncio.AbstractEventLoop, more: Callable[[], None]) -> None:
-        """Call `more` on a loop when something has arrived, and at the end; not again until everything was taken."""
+    def listen(
+        self, loop: asyncio.AbstractEventLoop, more: Callable[[], None], straight: Straight | None = None
+    ) -> None:
+        """Call `more` on a loop when something has arrived, and at the end; not again until everything was taken.
+
+        What arrives while nothing waits, nothing was lost or shed before it, and none of it expires, is first passed to
+        `straight`, if that is given: only by a listener on the loop that fills the inbox.
+        """
         with self._guard:
             self._listener, self._told = (_wakeups_of(loop), more), False
+            self._straight = straight
             self._wake()
 
     @property
@@ -345,7 +367,7 @@ class Inbox:
         while self._arrivals:
             _, arrival = self._arrivals.popitem(last=False)
             self._told = self._told and bool(self._arrivals)
-            self._lazy = False
+            self._lazy = self._unsaid = False
             self.waiting -= len(arrival.rows)
             if self.waiting <= self._events_max:
                 self._make_room()

@@ -211,6 +211,11 @@ class ClientProcess:
         return threading.get_ident() == self._ident
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop on which everything here happens."""
+        return self._loop
+
+    @property
     def returns(self) -> bool:
         """Whether a dead host is restarted and resumes, as those of stable brokers do."""
         return self._returns
@@ -435,7 +440,9 @@ class ClientProcess:
     def inbox_of(self, client: ClientId, host: Any) -> Inbox | None:
         """Return the inbox of a subscriber that is at a host; None if none is there."""
         inbox = self._inboxes.get(client)
-        return inbox if inbox is not None and _same(inbox.host, host) else None
+        if inbox is None or inbox.host is host:  # mostly one object
+            return inbox
+        return inbox if inbox.host == host else None
 
     def told(self, news: Taken | Farewell | Proposal) -> None:
         """Do what a host tells this process besides events."""

@@ -47,7 +47,7 @@ from ..host.errors import broker_errors
 from ..host.requests import Lacking, WhoAnswers
 from .client import Client, Context, Place
 from .distributing import read_payload
-from .inbox import Arrival, Inbox
+from .inbox import Arrival, Inbox, Straight
 from .notification import Notification, for_people
 from .record_batches import Layout
 from .waits import Behind, Given, carried_out, in_thread
@@ -567,8 +567,12 @@ class Subscriber(Client):
             self._hand_out_all(arrival)
             yield arrival
 
-    def listen(self, more: Callable[[], None]) -> None:
+    def listen(self, more: Callable[[], None], straight: Straight | None = None) -> None:
         """Call `more` on the running loop when something has arrived since `take` returned None, and at the end.
+
+        On the event loop of the client process, events that nothing precedes are first passed to `straight`, if that is
+        given, in the turn in which they come: a batch, and which rows of it. It returns whether it has taken them; then
+        `take` does not return them, nor are they counted as `received`.
 
         Raises
         ------
@@ -583,7 +587,7 @@ class Subscriber(Client):
             loop = asyncio.get_running_loop()
         except RuntimeError:
             raise ClientError("listen is for coroutines: no event loop runs in this thread") from None
-        self._inbox.listen(loop, more)
+        self._inbox.listen(loop, more, straight if loop is self._process.loop else None)
 
     @property
     def idle(self) -> bool:

@@ -60,6 +60,11 @@ class DeliveryBatch:
     losses: tuple[Lost, ...] = ()
     last: bool = False
 
+    def from_client(self, first: int) -> DeliveryBatch:
+        """Return the notifications for the clients from this place on."""
+        counted = self.number, self.batch, self.clients[first:], self.starts[first:], self.rows
+        return DeliveryBatch(*counted, self.broker, self.note, self.losses, self.last)
+
     def as_last(self) -> DeliveryBatch:
         """Return this delivery batch, behind which nothing waits."""
         counted = self.number, self.batch, self.clients, self.starts, self.rows

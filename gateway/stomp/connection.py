@@ -29,6 +29,7 @@ from ...protocol.errors import AccessDenied, EventError, InputError, LimitReache
 from ...protocol.expiry import with_deadlines
 from ...protocol.values import Value
 from ..core import Delivery, Gateway, Session, Stream
+from ..deliveries import Reading
 from ..group_streams import require_group
 from ..publisher_queue import columns_bytes_max
 from ..queues import Gap
@@ -481,6 +482,26 @@ class Connection:
                 self._sent[number] = out.id  # covers the deliveries before it, too
                 self._some_sent.set()
 
+    def bring_rows(self, number: int, reading: Reading, rows: Sequence[int], gaps: Gaps) -> int:
+        """Send events of a stream from the first on, as far as there is room; return how many."""
+        head = None if gaps else self._session.plain_head(number)
+        if head is None:
+            for taken, row in enumerate(rows):
+                if not self.room(number):
+                    return taken
+                self.bring(number, reading.delivery(row), gaps)
+            return len(rows)
+        parts, out, taken = self._session.parts_of(reading), self._out, 0
+        for row in rows:
+            if out.full and not self.room(number):
+                break
+            out.put(head + parts[row])
+            taken += 1
+        if taken:
+            self._session.said_plain(taken, self._clock())
+            self._gateway.counts["delivered"] += taken
+        return taken
+
     async def _acknowledge_always(self) -> None:
         while await self._some_sent.wait():
             await self._acknowledge_sent()
@@ -518,6 +539,9 @@ class _Hand:
             self._gaps.add(item)
         else:
             self._connection.bring(self._number, item, self._gaps)
+
+    def take_rows(self, reading: Reading, rows: Sequence[int]) -> int:
+        return self._connection.bring_rows(self._number, reading, rows, self._gaps)
 
     def ended(self, reason: str) -> None:
         self._connection.fail(None, f"a subscription has ended: {reason}")

@@ -31,6 +31,9 @@ class Gaps:
         count = None if there.count is None or gap.count is None else there.count + gap.count
         self._by_reason[gap.reason] = Gap(gap.reason, count, of)
 
+    def __bool__(self) -> bool:
+        return bool(self._by_reason)
+
     def tell(self) -> str:
         """Return all recorded gaps as a JSON array and clear them; empty if there are none."""
         if not self._by_reason:

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ...actors.host.departures import departures_here
+from ...actors.host.departures import Departures, departures_here
 
 SLICE_BYTES: Final = 64 << 10
 WAITING_BYTES: Final = 64 << 10
@@ -67,6 +67,7 @@ class Outgoing:
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._sending = self._called = False
+        self._departures: Departures | None = None
         self._more, self._less, self._turn = asyncio.Event(), asyncio.Event(), asyncio.Lock()
 
     def __len__(self) -> int:
@@ -78,7 +79,9 @@ class Outgoing:
         self._bytes += len(data)
         if not self._called:
             self._called = True
-            departures_here().add(self._offer)
+            if self._departures is None:  # it begins on the event loop on which it stays
+                self._departures = departures_here()
+            self._departures.add(self._offer)
 
     def _offer(self) -> bool:
         """Send the queue if the connection accepts it immediately; otherwise let `run` send it in slices."""

@@ -435,6 +435,25 @@ class StompSession:
             return False
         return one.open is None or one.open.room
 
+    def plain_head(self, number: int) -> bytes | None:
+        """Return the start of all messages of a subscription, if they differ in nothing but the event.
+
+        None if it has ended, or a message of it has headers of its own, or has to be acknowledged.
+        """
+        one = self._by_number.get(number)
+        if one is None or one.open is not None or one.durable is not None or self._state is not State.OPEN:
+            return None
+        return one.head
+
+    def parts_of(self, reading: Reading) -> Sequence[bytes]:
+        """Return what follows a plain head, for each event of a batch."""
+        return reading.written(self._parts)
+
+    def said_plain(self, messages: int, now: float) -> None:
+        """Record that so many messages with a plain head were sent."""
+        self._numbers += messages
+        self._said = now
+
     def deliver(self, number: int, delivery: Delivery, gaps: str = "") -> list[Out]:
         """Return the MESSAGE for a delivery to a subscription; empty if the subscription has ended.
 

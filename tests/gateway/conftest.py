@@ -16,7 +16,7 @@ from patience import PATIENCE_SECONDS
 from rayvous.clients.group import GroupMachine
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
-from rayvous.gateway.network import Arrived
+from rayvous.gateway.network import Arrived, Straight
 from rayvous.gateway.terms import Terms
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError, NotGiven
@@ -78,6 +78,7 @@ class LocalFeed:
         self.network, self.name, self.kept, self.durable = network, name, kept, durable
         self.arrivals: deque[Arrived] = deque()
         self.more: Callable[[], None] = lambda: None
+        self.straight: Straight = lambda batch, rows: False
         self.writes: list[dict[str, int]] = []
         for batch, rows in kept.events:
             self.offer(batch, rows)
@@ -86,7 +87,10 @@ class LocalFeed:
         after = [
             row for row in rows if batch.sequence[row] > self.kept.position.get(batch.identity(row)[0], 0)
         ]
-        if after:
+        if not after:
+            return
+        may = not (self.arrivals or self.durable or TTLS in batch.columns)  # as an inbox decides it
+        if not (may and self.straight(batch, np.array(after))):
             self.come(Arrived(batch, np.array(after)))
 
     def come(self, arrived: Arrived) -> None:
@@ -101,8 +105,8 @@ class LocalFeed:
         self.kept.filters.append(wanted)
         self.network.terms.append(terms)
 
-    def listen(self, more: Callable[[], None]) -> None:
-        self.more = more
+    def listen(self, more: Callable[[], None], straight: Straight) -> None:
+        self.more, self.straight = more, straight
 
     def take(self) -> Arrived | None:
         return self.arrivals.popleft() if self.arrivals else None
@@ -160,7 +164,7 @@ class LocalWorker:
         self.group.filters.append(wanted)
         self.network.terms.append(terms)
 
-    def listen(self, more: Callable[[], None]) -> None:
+    def listen(self, more: Callable[[], None], straight: Straight) -> None:
         self.more = more
 
     def take(self) -> Arrived | None:

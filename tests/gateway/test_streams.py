@@ -24,8 +24,8 @@ class Feed:
     def __init__(self):
         self.arrivals, self.last, self.error, self.marks = deque(), 0, None, []
 
-    def listen(self, more):
-        self.more = more
+    def listen(self, more, straight):
+        self.more, self.straight = more, straight
 
     def take(self):
         if not self.arrivals and self.error is not None:
@@ -37,6 +37,15 @@ class Feed:
         self.last += count
         self.arrivals.append(Arrived(batch, np.arange(count) if rows is None else np.array(rows), **more))
         self.more()
+
+    def pass_on(self, count):
+        batch = batch_of([{"x": 1}] * count, publisher="a", first_sequence=self.last + 1)
+        self.last += count
+        if self.straight(batch, np.arange(count)):
+            return True
+        self.arrivals.append(Arrived(batch, np.arange(count)))
+        self.more()
+        return False
 
     async def acknowledge(self, marks):
         self.marks.append(marks)
@@ -55,6 +64,13 @@ class Taker:
         assert self.room > 0, "there was no room for that"
         self.room -= self.each * (not isinstance(item, Gap))
         self.had.append(item if isinstance(item, Gap) else item.sequence)
+
+    def take_rows(self, reading, rows):
+        for taken, row in enumerate(rows):
+            if self.room <= 0:
+                return taken
+            self.take(reading.delivery(row))
+        return len(rows)
 
     def ended(self, reason):
         self.reason = reason
@@ -178,6 +194,62 @@ def test_much_that_comes_at_once_lets_others_have_a_turn():
         assert max(np.diff(had)) == BREATH
 
     streaming(work, 10**6)
+
+
+def test_what_nothing_precedes_is_handed_over_in_the_turn_in_which_it_comes():
+    async def work(feed, stream, taker):
+        assert feed.pass_on(2) and taker.had == [1, 2]
+        assert feed.pass_on(3) and taker.had == [1, 2, 3, 4]  # the last waits here
+        assert not feed.pass_on(1), "one waits before it"
+        await turns()
+        taker.room = 9
+        stream.go_on()
+        assert not feed.pass_on(1), "what waits is about to be handed over"
+        await turns()
+        assert taker.had == [1, 2, 3, 4, 5, 6, 7] and feed.pass_on(1) and taker.had[-1] == 8
+        feed.come(1, losses=[Lost("b", 3, 4)])
+        await turns()
+        taker.room = 2 * BREATH
+        assert not feed.pass_on(BREATH + 1), "others have a turn meanwhile"
+        await turns()
+        assert isinstance(taker.had.pop(8), Gap) and taker.had == [*range(1, 11 + BREATH)]
+
+    streaming(work, 4, GatewayLimits())
+
+
+def test_who_awaits_items_is_passed_nothing_straight_and_neither_is_a_durable_stream():
+    async def work(feed, stream, taker):
+        assert not feed.pass_on(1)
+        await turns()
+        stream.hand_to(None)
+        await turns()
+        assert not feed.pass_on(1)
+        await turns()
+        assert [item.sequence for item in await stream.receive()] == [2]
+
+    streaming(work, 9, durable="d", seal=Seal("s", "d"))
+
+    async def waits(feed, stream, taker):
+        stream.hand_to(None)
+        await turns()
+        assert not feed.pass_on(1)
+        await turns()
+        assert [item.sequence for item in await stream.receive()] == [1]
+        await stream.close()
+        stream.hand_to(taker)
+        assert not feed.pass_on(1) and not taker.had
+
+    streaming(waits, 9)
+
+
+def test_what_cannot_be_handed_over_straight_ends_the_stream_and_its_taker_is_told(caplog):
+    async def work(feed, stream, taker):
+        taker.take = lambda item: 1 / 0
+        assert feed.pass_on(1), "nobody else takes it"
+        assert taker.reason == stream.ended == "the gateway has failed"
+        assert "ZeroDivisionError" in caplog.text
+
+    streaming(work, 9)
 
 
 @pytest.mark.parametrize("room", [9, 1])

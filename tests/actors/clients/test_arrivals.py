@@ -4,10 +4,11 @@ import asyncio
 from typing import Any
 
 import numpy as np
-from rayvous.actors.clients.arrivals import Arrivals
+from rayvous.actors.clients.arrivals import PLACED_AT_ONCE, Arrivals
 from rayvous.actors.clients.inbox import Inbox
+from rayvous.actors.host.departures import departures_here
 from rayvous.actors.host.sessions import DeliveryBatch, Farewell, GivenUp, Proposal
-from rayvous.protocol.batch import batch_of
+from rayvous.protocol.batch import EventBatch, Rows, batch_of
 
 HOST = object()
 
@@ -19,6 +20,7 @@ class Process:
         self.inbox = Inbox(HOST, room, None)
         self.news: list[Any] = []
         self.up_to_date = 0
+        self.left: list[int] = []
 
     def inbox_of(self, client: str, host: Any) -> Inbox | None:
         return self.inbox if client == "c" and host is HOST else None
@@ -85,6 +87,58 @@ def test_deliveries_to_several_subscribers_and_proposals_keep_their_place() -> N
         arrivals.take([delivery(1, "other", "c"), proposal, delivery(3)])
         assert await arrivals.take_all([]) and process.read() == [1, 3]
         assert process.news == [proposal] and arrivals.acknowledged == 3
+
+    asyncio.run(run())
+
+
+def listening(process: Process) -> list[int]:
+    """Return the values of the events that are passed straight to a reader."""
+    had: list[int] = []
+
+    def straight(batch: EventBatch, rows: Rows) -> bool:
+        had.extend(batch.events()[row]["x"] for row in rows)
+        departures_here().add(lambda: process.left.append(len(had)) or True)  # type: ignore[func-returns-value]
+        return True
+
+    process.inbox.listen(asyncio.get_running_loop(), lambda: None, straight)
+    assert process.inbox.take() is None
+    return had
+
+
+def test_what_a_reader_sends_of_what_is_passed_to_it_leaves_in_the_turn_in_which_it_came() -> None:
+    async def run() -> None:
+        process = Process(10)
+        had, arrivals = listening(process), Arrivals(process, HOST)
+        arrivals.take([delivery(1, "other", "c"), delivery(2)])
+        assert had == [1, 2] and process.left == [1, 2] and arrivals.acknowledged == 2
+
+    asyncio.run(run())
+
+
+def test_what_is_left_of_a_delivery_for_many_is_for_those_that_have_not_got_it() -> None:
+    async def run() -> None:
+        process = Process(1)
+        arrivals = Arrivals(process, HOST)
+        arrivals.take([delivery(1, "c", "c", "c", "other", "c")])
+        read: list[int] = []
+        while arrivals.acknowledged == 0:
+            read += process.read()
+            await asyncio.sleep(0)
+        assert [*read, *process.read()] == [1] * 4
+
+    asyncio.run(run())
+
+
+def test_others_have_a_turn_while_much_is_passed_to_many() -> None:
+    async def run() -> None:
+        process = Process(10)
+        had, arrivals = listening(process), Arrivals(process, HOST)
+        placing = asyncio.ensure_future(arrivals.take_all([delivery(1, *["c"] * (2 * PLACED_AT_ONCE + 1))]))
+        found = set[int]()
+        while not placing.done():
+            await asyncio.sleep(0)
+            found.add(len(had))
+        assert sorted(found) == [PLACED_AT_ONCE, 2 * PLACED_AT_ONCE, 2 * PLACED_AT_ONCE + 1]
 
     asyncio.run(run())
 

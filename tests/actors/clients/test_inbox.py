@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 from rayvous.actors.clients.inbox import WOKEN_AT_ONCE, Arrival, Inbox, _Wakeups, _wakeups_of
 from rayvous.actors.host.departures import departures_here
-from rayvous.protocol.batch import EventBatch, batch_of
+from rayvous.clients.subscriber import SubscriberMachine
+from rayvous.protocol.batch import EventBatch, Rows, batch_of
 from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.expiry import living, with_ttl
+from rayvous.protocol.messages.pubsub import Lost
 
 
 def batch(first: int, count: int) -> EventBatch:
@@ -335,6 +338,54 @@ def test_who_listens_need_not_look_once_more_when_the_inbox_is_idle() -> None:
         inbox.fail(RuntimeError("gone"))
         await pause()
         assert called == [4, 1, 0] and not inbox.idle
+
+    asyncio.run(run())
+
+
+def test_what_nothing_precedes_is_passed_straight_to_who_listens_unless_it_takes_it_otherwise() -> None:
+    async def run() -> None:
+        machine = SubscriberMachine()
+        machine.arrive(0.0)
+        inbox, called, had, takes = Inbox("host", 1, 0.01, machine), list[int](), list[int](), True
+
+        def straight(given: EventBatch, rows: Rows) -> bool:
+            had.extend(values(Arrival(given, rows, 0.0)) if takes else ())
+            return takes
+
+        def offer(first: int, ttl: float | None = None) -> None:
+            given = batch_of(
+                [{"x": first}], publisher="p", first_sequence=first + 1, published_at=time.time()
+            )
+            assert inbox.offer(with_ttl(given, ttl), np.arange(1), 0.0)
+
+        inbox.listen(asyncio.get_running_loop(), lambda: called.append(inbox.waiting), straight)
+        offer(0)
+        assert not had, "who listens has yet to look whether something is there"
+        await pause()
+        assert called == [1] and values(inbox.take()) == [0]
+        offer(1)
+        assert had == [1] and inbox.waiting == 0 and inbox.idle
+        offer(1)
+        assert had == [1], "it has come before"
+        takes = False
+        offer(2)
+        takes = True
+        offer(3)
+        assert had == [1] and inbox.waiting == 2, "what waits is not overtaken"
+        assert values(inbox.take()) == [2] and values(inbox.take()) == [3]
+        offer(4, ttl=60.0)
+        assert had == [1] and values(inbox.take()) == [4], "it may expire"
+        inbox.tell((Lost("q", 1, 1),))
+        offer(5)
+        assert had == [1] and values(inbox.take()) == [5], "it is told what was lost before it"
+        offer(6)
+        assert had == [1, 6]
+        inbox.fail(RuntimeError("gone"))
+        offer(7)
+        inbox.close()
+        offer(8)
+        assert had == [1, 6]
+        await pause()
 
     asyncio.run(run())
 
