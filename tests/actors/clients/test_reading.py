@@ -1,6 +1,7 @@
 """What a subscriber has taken from its inbox reaches the reader, also if nothing more comes: the error is next."""
 
 import asyncio
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ from rayvous.actors.clients import subscriber as module
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.inbox import Inbox
 from rayvous.actors.clients.subscriber import Subscriber
+from rayvous.gateway.joined import _DurableFeed, _RayFeed
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable, NameTaken, RayvousError
 from rayvous.protocol.ids import ClientId
@@ -90,3 +92,22 @@ def test_a_batch_is_filled_from_what_has_come_up_to_its_rows_and_ends_with_the_i
     batches = alice.batches(0, rows_max=3)
     assert [next(batches).num_rows for _ in range(2)] == [3, 3]
     assert next(batches, None) is None and alice.received == 6
+
+
+def test_events_are_passed_straight_on_the_loop_that_fills_the_inbox_only_and_never_a_durable_subscriber() -> (
+    None
+):
+    async def read(subscriber: Reading, feed: type[_RayFeed], *, here: bool) -> list[int]:
+        loop = asyncio.get_running_loop()
+        subscriber._process = SimpleNamespace(loop=loop if here else None)  # type: ignore[assignment]
+        reader, had = feed.__new__(feed), list[int]()
+        reader._subscriber = subscriber
+        reader.listen(lambda: None, lambda batch, rows: had.extend(rows.tolist()) or True)  # type: ignore[func-returns-value]
+        assert subscriber._inbox.take() is None
+        assert subscriber._inbox.offer(batch_of([{"x": 1}] * 2), np.arange(2), 0.0)
+        assert subscriber.received == len(had), "what was passed on is counted"
+        return had
+
+    assert asyncio.run(read(Reading(), _RayFeed, here=True)) == [0, 1]
+    assert asyncio.run(read(Reading(), _RayFeed, here=False)) == []
+    assert asyncio.run(read(Durable(), _DurableFeed, here=True)) == []
