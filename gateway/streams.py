@@ -165,7 +165,7 @@ class Stream:
         What the taker has no room for waits here. Events that expire, and many at once, come by `Feed.take` instead.
         """
         taker = self._taker
-        if taker is None or self._called or self._coming or self._seal is not None or self._ended is not None:
+        if taker is None or self._coming or self._seal is not None or self._ended is not None:
             return False
         if len(rows) > BREATH or self._waits:
             return False

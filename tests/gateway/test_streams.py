@@ -211,8 +211,9 @@ def test_what_nothing_precedes_is_handed_over_in_the_turn_in_which_it_comes():
         await turns()
         taker.room = 2 * BREATH
         assert not feed.pass_on(BREATH + 1), "others have a turn meanwhile"
+        assert not feed.pass_on(1), "the last of these waits before it"
         await turns()
-        assert isinstance(taker.had.pop(8), Gap) and taker.had == [*range(1, 11 + BREATH)]
+        assert isinstance(taker.had.pop(8), Gap) and taker.had == [*range(1, 12 + BREATH)]
 
     streaming(work, 4, GatewayLimits())
 

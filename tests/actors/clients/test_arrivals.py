@@ -119,12 +119,13 @@ def test_what_is_left_of_a_delivery_for_many_is_for_those_that_have_not_got_it()
     async def run() -> None:
         process = Process(1)
         arrivals = Arrivals(process, HOST)
-        arrivals.take([delivery(1, "c", "c", "c", "other", "c")])
-        read: list[int] = []
+        arrivals.take([delivery(1, "c", "c", "c", "other", "c", "c")])
+        read: list[list[int]] = []
         while arrivals.acknowledged == 0:
-            read += process.read()
-            await asyncio.sleep(0)
-        assert [*read, *process.read()] == [1] * 4
+            for _ in range(5):  # it waits for room meanwhile
+                await asyncio.sleep(0)
+            read.append(process.read())
+        assert read[:2] == [[1, 1], [1, 1]] and sum(read, process.read()) == [1] * 5
 
     asyncio.run(run())
 

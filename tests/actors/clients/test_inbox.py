@@ -381,10 +381,15 @@ def test_what_nothing_precedes_is_passed_straight_to_who_listens_unless_it_takes
         offer(6)
         assert had == [1, 6]
         inbox.fail(RuntimeError("gone"))
+        with pytest.raises(BrokerUnavailable):
+            inbox.take()
         offer(7)
+        assert had == [1, 6] and values(inbox.take()) == [7], "behind the error"
+        inbox.recover()
         inbox.close()
+        assert inbox.take() is None
         offer(8)
-        assert had == [1, 6]
+        assert had == [1, 6] and inbox.take() is None
         await pause()
 
     asyncio.run(run())

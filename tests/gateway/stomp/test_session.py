@@ -107,7 +107,7 @@ def test_heart_beats_are_as_slow_as_the_slower_side_says(talks):
         session.tick(19.9) == []
     )  # the gateway asks for 10 s, more than the client's 4 s: it waits 2 * 10 s
     session.waits(10.0, within=False)
-    session.said(29.0)
+    session.said_plain(1, 29.0)
     assert session.tick(30.0) == []
     assert session.tick(30.1)[-1] == Close()
 
