@@ -133,7 +133,7 @@ class Operations:
         Raises
         ------
         InputError
-            If the network does not heal, there is no such broker, or it is the last one.
+            If the network does not heal, there is no such broker, or it is the last one that is not leaving.
         BrokerUnavailable
             If one has not left in time; the message says what it waits for.
         """
@@ -148,7 +148,12 @@ class Operations:
             raise InputError("the last broker of a network cannot leave it: close the network")
         deadline = time.monotonic() + timeout_seconds
         with broker_errors(f"removing brokers {leaving}"):
-            ray.get(self._hosts.rendezvous.retire.remote(leaving), timeout=60)
+            let = self._hosts.rendezvous.let_leave.remote(leaving, tuple(survey))
+            if not ray.get(let, timeout=60):
+                raise InputError(
+                    f"no broker would stay: all but {leaving} are leaving, too, or are just replaced: try again when "
+                    "that is done, or add a broker"
+                )
             for each in leaving:
                 self._hand_over(each, deadline)
             self.send_clients_away(leaving)

@@ -449,6 +449,16 @@ class Rendezvous:
         self._places.lose(brokers)
         self._keep_clients()
 
+    def let_leave(self, brokers: Sequence[BrokerId], living: Sequence[BrokerId]) -> bool:
+        """Retire brokers that are to leave; return False, and do nothing, if no other of the living would stay.
+
+        It is decided here since this is one place: of two operators, each may leave the broker that the other removes.
+        """
+        if not set(living).difference(brokers, self._places.gone):
+            return False
+        self.retire(brokers)
+        return True
+
     def clients_at(self, brokers: Sequence[BrokerId]) -> int:
         """Return how many clients are at these brokers."""
         return self._places.clients_at(brokers)

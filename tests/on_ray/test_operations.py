@@ -106,6 +106,9 @@ def test_who_is_overloaded_takes_a_child_only_as_a_last_resort_and_who_asks_for_
             assert net.inspect.survey()[new]["parent"].designated == 0
         traffic.verify(100, PATIENCE_SECONDS)
         what_cannot_be_operated_says_why(net)
+        ray.get(net.inspect.rendezvous.retire.remote([1]))  # as another operator does who removes it
+        with pytest.raises(InputError, match="no broker would stay"):
+            net.remove_broker(0)
         net.remove_broker(1, PATIENCE_SECONDS)
         with pytest.raises(InputError, match="the last broker"):
             net.remove_broker(0)

@@ -20,7 +20,9 @@ AWAY = ActorUnavailableError("not now", None)
 class Net:
     """Fakes the hosts of a network, and Ray: a broker gives these answers, and then the last one again."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, may_leave: bool = True, **answers: list[Any]
+    ) -> None:
         self.now = 0.0
         self.done: list[Any] = []
         self.waits: list[float] = []
@@ -28,7 +30,13 @@ class Net:
         self.features = Features(Recovery.for_tests())
         self.directory = SimpleNamespace(scheme="hybrid", hosts={})
         self.rendezvous = self._actor(
-            Rendezvous, retire=[None], clients_at=[0], forget=[None], trustee_of=[2], handed_over=[None]
+            Rendezvous,
+            let_leave=[may_leave],
+            retire=[None],
+            clients_at=[0],
+            forget=[None],
+            trustee_of=[2],
+            handed_over=[None],
         )
         self.host = self._actor(
             BrokerHost, **{"dismiss": [None], "attached": [0], "detach_all": [None], "holds": [0]} | answers
@@ -77,6 +85,14 @@ def test_who_is_out_of_reach_is_asked_again_until_it_has_left(monkeypatch: pytes
     net.remove()
     assert net.done.count("receive") == 3 and net.done.count("end_broker") == 2
     assert net.done[-2:] == ["forget", "kill"] and not net.dead
+
+
+def test_who_would_leave_nobody_beside_those_who_are_leaving_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two brokers that wait for each other to take over would both wait in vain. Reference: promise 2."""
+    net = Net(monkeypatch, may_leave=False)
+    with pytest.raises(InputError, match="no broker would stay"):
+        net.remove()
+    assert net.done == ["let_leave"]
 
 
 def test_who_was_out_of_reach_lets_its_clients_go_before_it_is_told_to_leave(

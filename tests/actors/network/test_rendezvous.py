@@ -307,6 +307,17 @@ def test_a_broker_that_is_started_again_is_there_again() -> None:
         assert each.place("publisher", [f"p{id(each)}"], 2).brokers == [2]
 
 
+def test_of_two_operators_who_remove_what_the_other_leaves_one_does(rendezvous: Rendezvous) -> None:
+    """Otherwise the last two brokers would each wait for the other to take over. Reference: promise 2."""
+    everyone = (0, 1, 2, 3)
+    assert rendezvous.let_leave([0, 1], everyone)
+    assert not rendezvous.let_leave([2, 3], everyone)
+    assert rendezvous.place("publisher", ["a", "b"], None).brokers == [2, 3], "who was refused takes clients"
+    assert rendezvous.let_leave([2], everyone) and not rendezvous.let_leave([3], everyone)
+    assert rendezvous.let_leave([0, 1], everyone), "a removal that was interrupted is asked for again"
+    assert rendezvous.trustee_of(0, everyone) == 3
+
+
 def test_of_two_processes_that_start_a_broker_again_at_once_one_does() -> None:
     now = [0.0]
     point, _ = lasting(Memory(), clock=lambda: now[0])
