@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Never, Protocol
 
 from ..protocol.configs import Position
 from ..protocol.effects import Died, Drained, Effect, Missed, Received, Ticked
 from ..protocol.features import Features
-from ..protocol.ids import BrokerId
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages.pubsub import Lost
 from ..protocol.scenarios.scenario import LinkModel
+from ..recovery.replay.history import Page, ReadHistory
 from .hosts import Connection, Host
 from .link_faults import Cuts, LinkFaults
 from .telemetry import SimulatedTelemetry
@@ -28,6 +30,17 @@ class Observer(Protocol):
 
     def lost(self, connection: Connection, received: Received, leaves: float, why: str) -> None:
         """Note that a message was lost as it left, and why."""
+
+    def past_begins(self, client: ClientId, todo: Mapping[ClientId, tuple[int, int]]) -> None:
+        """Note that a subscriber begins to read its past: by publisher, behind which number, and up to which one."""
+
+    def past_asked(
+        self, client: ClientId, broker: BrokerId, question: ReadHistory, page: Page | None
+    ) -> None:
+        """Note that a subscriber asked for a page of the past, and the answer, None for none."""
+
+    def past_lost(self, client: ClientId, lost: Sequence[Lost], answered: Collection[BrokerId]) -> None:
+        """Note what a subscriber gives up of its past, and which brokers had answered."""
 
 
 class Spectator(Protocol):

@@ -497,6 +497,8 @@ class Sessions:
         machine = subscriber(session)
         if machine.past is not None:
             session.behind = []
+            if (observer := self._network.observer) is not None:
+                observer.past_begins(session.name, machine.past["todo"])
             reader = PastReader(machine, self._network.features.times, self._network.now, part_events=1)
             self._read_on(session, machine, reader)
 
@@ -522,12 +524,16 @@ class Sessions:
                 self.silent.setdefault(session.name, []).extend(
                     (each, brokers - answers.keys()) for each in lost
                 )
+                if network.observer is not None:
+                    network.observer.past_lost(session.name, lost, answers.keys())
                 self._told(session, lost, of_past=True)
             if not reader.questions():
                 seconds = network.features.times.heartbeat_seconds
         for broker, question in questions:
             host = network.hosts[broker]
             page = host.machine.ask(question) if host.alive and not host.paused else None
+            if network.observer is not None:
+                network.observer.past_asked(session.name, broker, question, page)
             found = reader.took(broker, question, page)
             if found is not None:
                 self._take_read(session, machine, found)

@@ -24,6 +24,7 @@ from ...protocol.traces.trace import LossTold, Notified, Published, Registered, 
 from ..checker.verdict import Verdict
 from .finding import Finding, find, passed_over
 from .journey import Journey, with_timeline
+from .past import find_past, violated_in, with_record_apart
 from .picture import diagram_of
 from .recorder import Recorder, matching_of, selectors_at
 from .subscriptions import find_problem, find_subscription, unconfirmed_in
@@ -49,12 +50,15 @@ class Ran:
         What else was wrong.
     timeline
         (seconds, what happened).
+    apart
+        What each subscriber did and received that begins in the past: it has a record of its own.
     """
 
     trace: Trace
     verdict: Verdict
     problems: list[str]
     timeline: list[tuple[float, str]]
+    apart: Mapping[ClientId, Trace] = field(default_factory=dict)
 
 
 Runs = Callable[[Recorder | None], Ran]
@@ -199,9 +203,10 @@ def explain(
     elif asked.problem:
         finding = find_problem(asked.problem)
     else:
-        if asked.condition in ("", "complete") and passed_over(journey):
+        past = find_past(journey)
+        if past is None and asked.condition in ("", "complete") and passed_over(journey):
             later = _overtaker(run, again.trace, asked)
-        finding = find(journey, asked.condition, later)
+        finding = find(journey, asked.condition, later) if past is None else past
     return Explanation(journey, finding, asked.why, tuple(ran.problems), later)
 
 
@@ -254,7 +259,9 @@ def choose(ran: Ran, subscriber: ClientId | None, event: EventId | None) -> Ques
         If there is no such subscriber or event, or nothing to explain.
     """
     trace = ran.trace
-    clients = {op.client: None for op in trace if isinstance(op, Registered)}
+    clients = {op.client: None for op in trace if isinstance(op, Registered)} | dict.fromkeys(ran.apart)
+    if subscriber in ran.apart:
+        trace = with_record_apart(trace, ran.apart[subscriber])
     if subscriber is not None and subscriber not in clients:
         raise InputError(f"there is no subscriber {subscriber!r}; there are {_some(clients)}")
     known = trace.publications()
@@ -266,6 +273,9 @@ def choose(ran: Ran, subscriber: ClientId | None, event: EventId | None) -> Ques
         if _fits(violation.client, violation.event, subscriber, event) and violation.client:
             why = f"violates `{violation.condition}`: {violation.sentence}"
             return Question(violation.event, violation.client, violation.condition, why)
+    for client, past, why in violated_in(ran.problems):
+        if _fits(client, past, subscriber, event) and client in ran.apart:
+            return Question(past, client, "", why)
     if event is not None:
         return Question(event, subscriber or _of_event(trace, event, known, clients), "", "")
     for op in trace:

@@ -162,6 +162,28 @@ class Round(NamedTuple):
     kept: bool
 
 
+PRESENT: Final = "present"
+OLDER: Final = "older"
+WAITS: Final = "waits"
+SILENT: Final = "silent"
+BROUGHT: Final = "brought"
+PASSED: Final = "passed"
+LOST: Final = "lost"
+"""Kinds of steps in which a subscriber reads its past: the event comes by itself, is in front of the beginning, is to
+be read, was asked for in vain, was brought, was passed by, was given up."""
+
+BRINGS: Final = "and brings it"
+
+
+class PastStep(NamedTuple):
+    """A step in which the subscriber reads its past, as far as it concerns the event: `kind` is one of those above."""
+
+    at: float
+    kind: str
+    broker: BrokerId | None
+    words: str
+
+
 class Mark(NamedTuple):
     """Something that happened at a process, or with None in the network: `kind` is one of :data:`MARKS`."""
 
@@ -202,6 +224,8 @@ class Journey:
         The numbers of those that match the event.
     taken, copies, rounds, marks
         What brokers, links and the network did.
+    past
+        How the subscriber read it, if it begins in the past.
     notified
         When the subscriber was notified of it.
     reported_lost
@@ -228,6 +252,7 @@ class Journey:
     copies: tuple[Copy, ...] = ()
     rounds: tuple[Round, ...] = ()
     marks: tuple[Mark, ...] = ()
+    past: tuple[PastStep, ...] = ()
     notified: tuple[float, ...] = ()
     reported_lost: tuple[float, ...] = ()
     clusters: Mapping[BrokerId, int] = field(default_factory=dict)
@@ -276,12 +301,21 @@ _KINDS: Final = {
 }
 
 __all__ = [
+    "BRINGS",
+    "BROUGHT",
+    "LOST",
     "MARKS",
+    "OLDER",
     "OUTSIDE",
+    "PASSED",
+    "PRESENT",
+    "SILENT",
+    "WAITS",
     "Copy",
     "Entry",
     "Journey",
     "Mark",
+    "PastStep",
     "Process",
     "Round",
     "Stop",

@@ -18,7 +18,7 @@ from ...actors.pictures.spacetime import Arrow, Diagram, Dot, Lane, Span
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS
 from .finding import Finding
-from .journey import MARKS, Copy, Journey, Mark, Process, Taken
+from .journey import BROUGHT, LOST, MARKS, Copy, Journey, Mark, Process, Taken
 from .rules import link_words
 
 LANES_MAX: Final = 28
@@ -31,6 +31,7 @@ WANTS_KIND: Final = "the subscription"
 CONTROL_KIND: Final = "other messages"
 KEPT_BACK_KIND: Final = "kept back by a rule"
 CLIENTS_KIND: Final = "from and to clients"
+PAST_KIND: Final = "reading the past"
 
 
 def diagram_of(journey: Journey, finding: Finding, later: Journey | None = None) -> Diagram:
@@ -41,6 +42,7 @@ def diagram_of(journey: Journey, finding: Finding, later: Journey | None = None)
     way = {id(copy) for copy in way_of(journey, finding)}
     arrows = [
         *_clients(journey),
+        *_readings(journey),
         *_later(later),
         *(_arrow(copy, on_way=id(copy) in way) for copy in copies),
     ]
@@ -49,7 +51,7 @@ def diagram_of(journey: Journey, finding: Finding, later: Journey | None = None)
         title=f"{journey.id} and {journey.subscriber}: {finding.outcome}",
         lanes=tuple(_lanes(journey, brokers, copies)),
         arrows=tuple(arrows),
-        dots=(*_stops(journey, finding), *map(_dot, marks), *_ending(finding)),
+        dots=(*_stops(journey, finding), *_given_up(journey), *map(_dot, marks), *_ending(finding)),
         spans=tuple(_dead(journey, begin, end)),
         left_out=journey.left_out,
     )
@@ -86,6 +88,8 @@ def _brokers(journey: Journey, finding: Finding) -> list[BrokerId]:
             add(*step.ways)
     for step in journey.taken[:1]:
         add(*step.ways)
+    for read in journey.past:
+        add(read.broker)
     for step in journey.taken:
         add(step.broker)
     for copy in journey.copies:
@@ -216,6 +220,32 @@ def _clients(journey: Journey) -> Iterator[Arrow]:
             text = f"broker {step.broker} hands {journey.id} to {journey.subscriber}, {step.at:.4f} s"
             text += "" if came is not None else "; it was not there any more"
             yield Arrow(step.at, key_of(step.broker), subscriber, came, CLIENTS_KIND, text, "path")
+
+
+def _readings(journey: Journey) -> Iterator[Arrow]:
+    """Yield the questions of a subscriber that reads its past, and the answer that brings the event."""
+    subscriber = key_of(journey.subscriber)
+    for step in journey.past:
+        if step.broker is None:
+            continue
+        broker, text = (
+            key_of(step.broker),
+            f"{journey.subscriber} asks for the past, {step.at:.4f} s: {step.words}",
+        )
+        if step.kind == BROUGHT:
+            came = next((when for when in journey.notified if when >= step.at), step.at)
+            yield Arrow(step.at, broker, subscriber, came, PAST_KIND, text, "path")
+        else:
+            yield Arrow(step.at, subscriber, broker, step.at, PAST_KIND, text, "wants")
+
+
+def _given_up(journey: Journey) -> Iterator[Dot]:
+    """Yield what a subscriber that reads its past does without asking one broker."""
+    for step in journey.past:
+        if step.broker is None:
+            sign = "cross" if step.kind == LOST else "flag"
+            text = f"{step.at:.3f} s: {journey.subscriber}: {step.words}"
+            yield Dot(step.at, key_of(journey.subscriber), PAST_KIND, text, sign)
 
 
 def _stops(journey: Journey, finding: Finding) -> Iterator[Dot]:

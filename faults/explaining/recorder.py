@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from ...broker import Broker
@@ -23,11 +23,12 @@ from ...protocol.effects import Deliver, Multicast, Received, Send
 from ...protocol.ids import GROUP, BrokerId, ClientId, EventId, Link
 from ...protocol.layers import Inward, RoundBegan
 from ...protocol.messages.beats import is_beat
-from ...protocol.messages.pubsub import Cancel, Detach, Directed, Events, Numbered, Register, Resume
+from ...protocol.messages.pubsub import Cancel, Detach, Directed, Events, Lost, Numbered, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.traces.trace import Cancelled, LossTold, Notified, Published, Registered, Trace
 from ...protocol.values import Value
 from ...recovery.membership.structure import Survey, above_each, in_views
+from ...recovery.replay.history import Page, ReadHistory
 from ...recovery.replay.replay import Replay
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import covers
@@ -38,6 +39,7 @@ from ...simulator.survey import survey_of
 from ..checker.predicates import test_of
 from ..simulated.judging import structure_problems, subscription_problems
 from .journey import Copy, Entry, Journey, Mark, Process, Round, Stop, Taken
+from .past import PastRecorder
 from .rules import place_of, stop_of
 
 COPIES_MAX: Final = 50_000
@@ -75,6 +77,7 @@ class Recorder:
         self._filters: list[Filter] = []
         self._homes: dict[ClientId, tuple[BrokerId, int]] = {}
         self._skipped = self._beats = self._steps_skipped = 0
+        self._past = PastRecorder(event)
 
     # What a simulation is given.
 
@@ -161,6 +164,25 @@ class Recorder:
     def _mark(self, process: Process | None, kind: str, what: str) -> None:
         if len(self._marks) < TAKEN_MAX and self.network is not None:
             self._marks.append(Mark(self.network.now, process, kind, what))
+
+    # The past, which a subscriber reads itself.
+
+    def past_begins(self, client: ClientId, todo: Mapping[ClientId, tuple[int, int]]) -> None:
+        """Note that a subscriber begins to read its past."""
+        if client == self.subscriber and self.network is not None:
+            self._past.begins(self.network.now, todo)
+
+    def past_asked(
+        self, client: ClientId, broker: BrokerId, question: ReadHistory, page: Page | None
+    ) -> None:
+        """Note a question about the past, and the answer."""
+        if client == self.subscriber and self.network is not None:
+            self._past.asked(self.network.now, broker, question, page)
+
+    def past_lost(self, client: ClientId, lost: Sequence[Lost], answered: Collection[BrokerId]) -> None:
+        """Note what is given up of the past."""
+        if client == self.subscriber and self.network is not None:
+            self._past.lost(self.network, lost, answered)
 
     # Steps of brokers.
 
@@ -335,12 +357,14 @@ class Recorder:
 
     def journey(self, trace: Trace) -> Journey:
         """Return what was seen, with what clients did and received."""
-        published = trace.publications().get(self.event)
-        selectors = selectors_at(trace, self.subscriber, self.event)
-        content = None if published is None else published.event
-        matching = () if content is None else matching_of(selectors, content)
         network = self.network
         assert network is not None
+        published = trace.publications().get(self.event)
+        apart = network.clients.apart.get(self.subscriber)
+        own = trace if apart is None else apart
+        selectors = selectors_at(own, self.subscriber, self.event)
+        content = None if published is None else published.event
+        matching = () if content is None else matching_of(selectors, content)
         return Journey(
             event=self.event,
             subscriber=self.subscriber,
@@ -352,8 +376,9 @@ class Recorder:
             copies=tuple(flight.copy() for flight in self._copies),
             rounds=tuple(self._rounds),
             marks=tuple(self._marks),
-            notified=notified_of(trace, self.event, self.subscriber),
-            reported_lost=reported_lost_of(trace, self.event, self.subscriber),
+            past=tuple(self._past.steps),
+            notified=notified_of(own, self.event, self.subscriber),
+            reported_lost=reported_lost_of(own, self.event, self.subscriber),
             clusters={broker: host.cluster for broker, host in network.hosts.items()},
             names={broker: place.label for broker, place in network.positions.items()},
             heals=network.heals,

@@ -14,7 +14,7 @@ from typing import Final
 
 from ...protocol.ids import GROUP
 from .finding import Finding
-from .journey import Journey, Taken
+from .journey import BROUGHT, LOST, OLDER, PASSED, PRESENT, SILENT, WAITS, Journey, Taken
 from .rules import link_words
 
 LINES_MAX: Final = 80
@@ -85,10 +85,24 @@ def _story(journey: Journey) -> Iterator[tuple[float, str]]:
     for copy in journey.copies:
         if copy.carries and copy.lost and copy.sent_at <= have_it:
             yield _line(copy.sent_at, f"  lost between {_who(copy.source)} and {_who(copy.to)}: {copy.lost}")
+    for step in journey.past:
+        yield _line(step.at, f"{_PAST.get(step.kind, '{}').format(journey.subscriber)}: {step.words}")
     for when in journey.notified:
         yield _line(when, f"{journey.subscriber} is notified")
     for when in journey.reported_lost:
         yield _line(when, f"{journey.subscriber} is told that it is lost")
+
+
+_PAST: Final = {
+    PRESENT: "{} reads its past, which ends before it",
+    OLDER: "{} reads its past, which begins behind it",
+    WAITS: "{} reads its past",
+    SILENT: "{} asks for it in vain",
+    BROUGHT: "{} reads it",
+    PASSED: "{} does not find it",
+    LOST: "{} gives it up",
+}
+"""What a subscriber does that reads its past."""
 
 
 def _span(journey: Journey) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from heapq import heappop, heappush
@@ -30,10 +30,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ...broker import Broker
 from ...protocol.effects import Multicast, Received, Send, Ticked
-from ...protocol.ids import BrokerId
+from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.beats import is_beat
-from ...protocol.messages.pubsub import Numbered
+from ...protocol.messages.pubsub import Lost, Numbered
 from ...protocol.messages.recovery import Recovery
+from ...recovery.replay.history import Page, ReadHistory
 from ...simulator.hosts import Connection
 from ...simulator.network import Step
 from ...simulator.simulation import Simulation
@@ -149,6 +150,19 @@ class Watch:
         """Note a message that was lost as it left."""
         if not is_beat(received.message):
             self._points.add(f"{_kind_of(received)} is lost: {why}")
+
+    def past_begins(self, client: ClientId, todo: Mapping[ClientId, tuple[int, int]]) -> None:
+        """Note nothing."""
+
+    def past_asked(
+        self, client: ClientId, broker: BrokerId, question: ReadHistory, page: Page | None
+    ) -> None:
+        """Note whether a broker that was asked of the past had something."""
+        self._points.add(f"a page of the past: {'nothing' if page is None or not page.upto else 'something'}")
+
+    def past_lost(self, client: ClientId, lost: Sequence[Lost], answered: Collection[BrokerId]) -> None:
+        """Note that something of the past is given up."""
+        self._points.add("what is past is lost")
 
     # Steps of brokers.
 

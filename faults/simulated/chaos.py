@@ -154,7 +154,8 @@ def explain_case(
             recorder.attend(system.network)
         report = _ran(case, system, keep_trace=True)
         assert report.trace is not None
-        return Ran(report.trace, report.verdict, report.problems, report.timeline)
+        apart = system.network.clients.apart
+        return Ran(report.trace, report.verdict, report.problems, report.timeline, apart)
 
     return explain(run, subscriber, event)
 
