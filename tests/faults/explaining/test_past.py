@@ -1,5 +1,7 @@
 """What explain says of a subscriber that begins in the past, and is recorded apart."""
 
+from pathlib import Path
+
 import pytest
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.explaining.explain import Ran, explain
@@ -14,6 +16,8 @@ from rayvous.recovery.replay.history import History, Page
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
+
+ROOT = Path(__file__).parents[3]
 
 
 def small(at="oldest", meanwhile=lambda network: None, problems=(), seconds=20.0):
@@ -56,6 +60,9 @@ def test_what_is_read_from_a_history_is_told_from_the_publisher_on():
         words.index(part) for part in ("publishes", "registers", "reads its past", "brings it", "notified")
     ]
     assert order == sorted(order)
+    guide = (ROOT / "docs" / "chaos.md").read_text(encoding="utf-8")
+    lines = words.splitlines()
+    assert "\n".join([*lines[3:-2], lines[-1]]) in guide, words
     diagram = found.diagram
     assert {"b2", "b5"} < {lane.key for lane in diagram.lanes}
     (brought,) = [arrow for arrow in diagram.arrows if arrow.kind == PAST_KIND]
