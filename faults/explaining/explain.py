@@ -260,7 +260,7 @@ def choose(ran: Ran, subscriber: ClientId | None, event: EventId | None) -> Ques
     """
     trace = ran.trace
     clients = {op.client: None for op in trace if isinstance(op, Registered)} | dict.fromkeys(ran.apart)
-    if subscriber in ran.apart:
+    if subscriber is not None and subscriber in ran.apart:
         trace = with_record_apart(trace, ran.apart[subscriber])
     if subscriber is not None and subscriber not in clients:
         raise InputError(f"there is no subscriber {subscriber!r}; there are {_some(clients)}")

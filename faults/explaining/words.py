@@ -85,8 +85,8 @@ def _story(journey: Journey) -> Iterator[tuple[float, str]]:
     for copy in journey.copies:
         if copy.carries and copy.lost and copy.sent_at <= have_it:
             yield _line(copy.sent_at, f"  lost between {_who(copy.source)} and {_who(copy.to)}: {copy.lost}")
-    for step in journey.past:
-        yield _line(step.at, f"{_PAST.get(step.kind, '{}').format(journey.subscriber)}: {step.words}")
+    for read in journey.past:
+        yield _line(read.at, f"{_PAST.get(read.kind, '{}').format(journey.subscriber)}: {read.words}")
     for when in journey.notified:
         yield _line(when, f"{journey.subscriber} is notified")
     for when in journey.reported_lost:
