@@ -135,8 +135,8 @@ class Gateway:
     def working(self, size: int) -> Iterator[None]:
         """Count `size` bytes of body as in memory while the block runs; LimitReached if the total exceeds the limit."""
         most = self.limits.bodies_bytes_max
-        with self._refusals():
-            if self._working_bytes + size > most:
+        if self._working_bytes + size > most:
+            with self._refusals():
                 raise LimitReached(
                     f"{self._working_bytes:,} bytes are being processed, the limit is {most:,} (bodies_bytes_max)",
                     "bodies_bytes_max",
@@ -282,7 +282,7 @@ class Session:
             batch = with_ttl(batch, seconds)
             with gateway.working(min(batch.nbytes, columns_bytes_max(limits))):
                 await self._pace(batch.work)
-                queue = await gateway._queue(self._of)
+                queue = self._of.ready_queue or await gateway._queue(self._of)
                 accepted = await queue.publish(batch, flush=flush, key=named)
         gateway.counts["repeated" if accepted.repeated else "published"] += len(batch)
         return accepted

@@ -49,6 +49,12 @@ class Present:
         self.queue: asyncio.Future[PublisherQueue] | None = None
         self.turn = asyncio.Lock()
 
+    @property
+    def ready_queue(self) -> PublisherQueue | None:
+        """Its publisher, if that is attached."""
+        queue = self.queue
+        return queue.result() if queue is not None and queue.done() and queue.exception() is None else None
+
     def share(self, gateways: int, now: float) -> None:
         """Set the number of gateways that share the limits, and apply one gateway's share; open streams stay open."""
         self.limits = self.rights.principal.shared(gateways)

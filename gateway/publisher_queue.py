@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+from ..actors.eager import begun
 from ..protocol import checks
 from ..protocol.batch import ATTRIBUTES_MAX, EventBatch, cells_bytes, concat
 from ..protocol.errors import (
@@ -32,6 +33,8 @@ CALL_EVENTS_MAX: Final = 16_384
 KEY_CHARACTERS_MAX: Final = 255
 EVENTS_AT_ONCE: Final = 256
 """How many flat events are read on the loop; more are read in a thread."""
+BEGUN_EVENTS: Final = 8
+"""Up to how many events are published in the turn in which they come. More wait for what comes with them."""
 COLUMNS_TO_BODY: Final = 8
 """How many times larger than a body its events may be as columns."""
 
@@ -147,8 +150,9 @@ class PublisherQueue:
         self._asked.append(_Asked(batch, flush, key, answer))
         self._events += len(batch)
         if self._work is None:
-            self._work = asyncio.get_running_loop().create_task(self._publish_all())
-        return await asyncio.shield(answer)  # a request is carried out even if its client disconnects
+            begin = begun if len(batch) <= BEGUN_EVENTS else asyncio.get_running_loop().create_task
+            self._work = begin(self._publish_all())
+        return await answer  # a request is carried out even if its client disconnects
 
     async def _publish_all(self) -> None:
         try:

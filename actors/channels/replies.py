@@ -155,7 +155,17 @@ class Reply(Generic[T]):
         return self._read()
 
     def __await__(self) -> Generator[Any, None, T]:
-        return self._wait().__await__()
+        return self._wait(None).__await__()
+
+    async def within(self, seconds: float) -> T:
+        """Wait for the answer on an event loop, for so long.
+
+        Raises
+        ------
+        GetTimeoutError
+            If there is none in time.
+        """
+        return await self._wait(seconds)
 
     def _read(self) -> T:
         if self._error is not None:
@@ -163,7 +173,7 @@ class Reply(Generic[T]):
         answer = self._answer
         return pickle.loads(answer.content) if type(answer) is Packed else answer  # type: ignore[no-any-return]
 
-    async def _wait(self) -> T:
+    async def _wait(self, seconds: float | None) -> T:
         if not self._done:
             loop, thread = asyncio.get_running_loop(), threading.get_ident()
             given: asyncio.Future[None] = loop.create_future()
@@ -181,7 +191,14 @@ class Reply(Generic[T]):
 
             self._callbacks.append(done)
             self._call_back()
-            await given
+            timer = None if seconds is None else loop.call_later(seconds, give)
+            try:
+                await given
+            finally:
+                if timer is not None:
+                    timer.cancel()
+            if not self._done:
+                raise GetTimeoutError("the host does not answer in time")
         return self._read()
 
 

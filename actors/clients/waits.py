@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from ray.exceptions import GetTimeoutError
 
 from ..answers import answered
+from ..channels.replies import Reply
 from ..host.handle import Answer, waited
 from .process import ClientProcess
 
@@ -67,15 +68,19 @@ class Given(Wait[T]):
         return found
 
     async def go_on(self) -> T:
-        """Wait on the event loop."""
+        """Wait on the event loop; without `asyncio.timeout`, which belongs to a task (see `eager`)."""
+        if isinstance(self._call, Reply):
+            found: T = await self._call.within(self._seconds)
+            return found
+        asking = asyncio.ensure_future(answered(self._call))
         try:
-            async with asyncio.timeout(self._seconds) as limit:
-                found: T = await answered(self._call)
-                return found
-        except TimeoutError:
-            if not limit.expired():
-                raise  # it is the answer
-            raise GetTimeoutError("the host does not answer in time") from None
+            await asyncio.wait((asking,), timeout=self._seconds)
+            if asking.done():
+                answer: T = asking.result()
+                return answer
+            raise GetTimeoutError("the host does not answer in time")
+        finally:
+            asking.cancel()
 
 
 class Behind(Wait[T]):

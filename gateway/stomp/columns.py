@@ -54,6 +54,8 @@ _WHOLE: Final = "-?(?:0|[1-9][0-9]{0,17})"
 _WHOLES: Final = re.compile(rf"{_WHOLE}(?:\n{_WHOLE})*+", re.ASCII)
 _DECIMALS: Final = re.compile(rf"{_WHOLE}\.[0-9]{{1,17}}(?:\n{_WHOLE}\.[0-9]{{1,17}})*+", re.ASCII)
 _MAYBE_TYPED: Final = re.compile(r"^(?:-?[0-9]|true$|false$)", re.ASCII | re.MULTILINE)
+_FIRST_WORD: Final = np.zeros(1, np.int32)
+"""The column of a string of one event, which is never changed."""
 _NUMPY: Final = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.FLOAT: np.float64}
 
 
@@ -94,7 +96,8 @@ def _texts(run: Sends, content: dict[str, str], destinations: Sequence[str], kin
         name = check_name(given)
         columns |= {(name, its): column for its, column in _columns(text)}
     _add(columns, DESTINATION, destinations, without=EVERYTHING)
-    columns[BODY_KIND, Kind.STRING] = Column(Kind.STRING, np.zeros(size, np.int32), None, (kind,))
+    words = _FIRST_WORD if size == 1 else np.zeros(size, np.int32)
+    columns[BODY_KIND, Kind.STRING] = Column(Kind.STRING, words, None, (kind,))
     _add(columns, BODY, b"\0".join(run.bodies).decode().split("\0"), without="")
     return batch_from_columns(columns, size)
 
@@ -137,6 +140,8 @@ def _column(kind: Kind, values: Sequence[Value]) -> Column:
 
 
 def _strings(values: Sequence[str]) -> Column:
+    if len(values) == 1:
+        return Column(Kind.STRING, _FIRST_WORD, None, (values[0],))
     codes: dict[str, int] = {}
     data = [codes.setdefault(value, len(codes)) for value in values]
     return Column(Kind.STRING, np.array(data, np.int32), None, tuple(codes))

@@ -421,16 +421,15 @@ class Connection:
         sends, self._sends, self._events = self._sends, [], 0
         if not sends:
             return True
-        first = next(frames_of(sends[0].came))
         try:
             await self._publish(_together(sends, self._columns_bytes_max))
         except (InputError, AccessDenied, LimitReached) as error:
             if len(sends) > 1 or isinstance(sends[0].came, Sends):
                 return await self._publish_each(sends)
-            self.fail(first, str(error))
+            self.fail(next(frames_of(sends[0].came)), str(error))
             return False
         except RayvousError as error:
-            self.fail(first, str(error))
+            self.fail(next(frames_of(sends[0].came)), str(error))
             return False
         for sent in sends:
             for said in (*sent.receipts, *sent.later):

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from rayvous.gateway.core import Accepted, Delivery, Gap
+from rayvous.gateway.publisher_queue import BEGUN_EVENTS
 from rayvous.protocol.errors import (
     AccessDenied,
     BrokerUnavailable,
@@ -59,6 +60,30 @@ def test_a_doubtful_selector_is_subscribed_to_and_the_doubt_is_told(gateway, run
     doubts, *without, items = run(story())
     assert doubts == ("sym = UK compares two attributes: a string is written 'UK'",)
     assert without == [(), ()] and numbers(items) == [1]
+
+
+def test_few_events_are_on_their_way_in_the_turn_in_which_they_come_and_many_wait_for_others(
+    gateway, run, tokens
+):
+    async def story():
+        gate, calls = gateway(), []
+        async with await gate.open(tokens["alice"]) as alice:
+            await alice.publish([{"n": 0}])
+            outlet = gate.upstream.outlets[0]
+            publish = outlet.publish
+            outlet.publish = lambda batch: calls.append(len(batch)) or publish(batch)
+            for count in (1, BEGUN_EVENTS, BEGUN_EVENTS + 1):
+                asked = [asyncio.ensure_future(alice.publish([{"n": 1}] * count)) for _ in range(3)]
+                await asyncio.sleep(0)
+                begun = list(calls)
+                await asyncio.gather(*asked)
+                later = calls[len(begun) :]
+                assert (begun, later) == (
+                    ([count], [2 * count]) if count <= BEGUN_EVENTS else ([], [3 * count])
+                )
+                calls.clear()
+
+    run(story())
 
 
 def test_events_that_come_while_one_call_flies_are_the_next_call(gateway, run, tokens):

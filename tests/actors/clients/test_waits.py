@@ -77,6 +77,39 @@ def test_an_answer_that_does_not_come_and_one_that_is_a_timeout_are_different_er
     assert carry(work(given(7), 0.0)) == 7, "what is there needs no time"
 
 
+def test_a_call_of_ray_is_waited_for_on_a_loop_for_as_long_and_given_up_with_who_waits() -> None:
+    class Call:
+        def __init__(self) -> None:
+            self.answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def __await__(self) -> Any:
+            return self.answer.__await__()
+
+    async def story() -> None:
+        loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+        call_later, reply = loop.call_later, Reply[int]()
+        loop.call_later = lambda *given: timers.append(call_later(*given)) or timers[-1]  # type: ignore
+        loop.call_soon(reply.given_by_ray, 7)
+        assert await Given(reply, PATIENCE_SECONDS).go_on() == 7 and [
+            each.cancelled() for each in timers
+        ] == [True]
+        calls: list[Any] = [Call() for _ in range(3)]
+        with pytest.raises(GetTimeoutError):
+            await Given(calls[0], 0.01).go_on()
+        asyncio.get_running_loop().call_soon(calls[1].answer.set_exception, TimeoutError("the host says so"))
+        with pytest.raises(TimeoutError, match="says so"):
+            await Given(calls[1], PATIENCE_SECONDS).go_on()
+        waiting = asyncio.ensure_future(Given(calls[2], PATIENCE_SECONDS).go_on())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await asyncio.sleep(0)
+        assert calls[0].answer.cancelled() and calls[2].answer.cancelled()
+
+    asyncio.run(story())
+
+
 def test_a_loop_goes_on_while_a_turn_is_waited_for() -> None:
     """A thread has the turn, and lets go of it only when the loop has done something else."""
     turn, has_it, did = Turn(), threading.Event(), threading.Event()
