@@ -124,11 +124,7 @@ def ray_started(_folder_of_ray, tmp_path_factory):
             log_to_driver=False,
             logging_level="error",
             # Workers are forked when they are asked for: those that Ray starts ahead would be started as always.
-            _system_config={
-                "metrics_report_interval_ms": 3_000,
-                "enable_worker_prestart": False,
-                "prestart_worker_first_driver": False,
-            },
+            _system_config={"enable_worker_prestart": False, "prestart_worker_first_driver": False},
         )
     with fork_server.opened():
         yield
