@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -28,6 +30,7 @@ from ...protocol.batch import (
     check_name,
 )
 from ...protocol.errors import EventError
+from ...protocol.gathering import fits_column
 from ...protocol.values import Kind, Value, kind_of
 from .content import (
     BODY,
@@ -44,7 +47,7 @@ from .content import (
     object_of,
     typed,
 )
-from .runs import Sends
+from .runs import FORMS_KEPT, Sends
 
 _TOLD: Final = frozenset((BODY_KIND, BODY, DESTINATION))
 """Attributes that an event takes from parts of its frame other than the headers of that name."""
@@ -61,6 +64,72 @@ _NUMPY: Final = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.FLOAT: np.
 
 def batch_of_run(run: Sends) -> EventBatch | None:
     """Return the events of a run, or None if its frames must be processed individually."""
+    alone = _of_one(run) if len(run) == 1 else None
+    return _of_many(run) if alone is None else alone
+
+
+@dataclass(frozen=True, slots=True)
+class _Headers:
+    """Where a frame with these headers has what an event is made of; -1 for nowhere."""
+
+    destination: int
+    kind: int
+    content: tuple[tuple[str, int], ...]
+
+
+@lru_cache(FORMS_KEPT)
+def _headers_of(names: tuple[str, ...]) -> _Headers | None:
+    """Return what `_of_many` finds in the names of headers; None if they need its care."""
+    content = [
+        (JMS_NAMES.get(name, name), place) for place, name in enumerate(names) if name not in NOT_CONTENT
+    ]
+    attributes = {attribute for attribute, _ in content}
+    plain = len(attributes) == len(content) and len(attributes) + len(_TOLD) <= ATTRIBUTES_MAX
+    if not plain or "destination" not in names or not _TOLD.isdisjoint(attributes):
+        return None
+    if not all(map(fits_column, attributes)):
+        return None
+    kind = names.index(BODY_KIND) if BODY_KIND in names else -1
+    return _Headers(names.index("destination"), kind, tuple(content))
+
+
+def _of_one(run: Sends) -> EventBatch | None:
+    """Return the event of a run of one plain text frame, as `_of_many` does; None for any other."""
+    headers, texts, body = _headers_of(run.names), run.texts, run.bodies[0]
+    if headers is None or not texts[headers.destination]:
+        return None
+    header = texts[headers.kind].strip() if headers.kind >= 0 else ""
+    kind, charset = media_type(header)
+    if charset not in CHARSETS or not is_text(kind):
+        return None
+    said = header or TEXT
+    if sum(map(len, texts)) + len(body) + len(said) > EVENT_BYTES_MAX:
+        return None
+    columns: dict[ColumnKey, Column] = {}
+    for name, place in headers.content:
+        text = texts[place]
+        if _MAYBE_TYPED.search(text) is None:
+            columns[name, Kind.STRING] = _word(text)
+        else:
+            value = typed(text)
+            its = kind_of(value)
+            columns[name, its] = _column(its, [value])
+    if texts[headers.destination] != EVERYTHING:
+        columns[DESTINATION, Kind.STRING] = _word(texts[headers.destination])
+    columns[BODY_KIND, Kind.STRING] = _word(said)
+    if body:
+        try:
+            columns[BODY, Kind.STRING] = _word(body.decode())
+        except UnicodeDecodeError:
+            return None
+    return batch_from_columns(columns, 1)
+
+
+def _word(text: str) -> Column:
+    return Column(Kind.STRING, _FIRST_WORD, None, (text,))
+
+
+def _of_many(run: Sends) -> EventBatch | None:
     headers = dict(zip(run.names, run.texts, strict=True))
     destinations, kinds = run.values("destination"), set(run.values(BODY_KIND))
     if len(kinds) > 1 or not destinations or not all(destinations):
@@ -96,8 +165,7 @@ def _texts(run: Sends, content: dict[str, str], destinations: Sequence[str], kin
         name = check_name(given)
         columns |= {(name, its): column for its, column in _columns(text)}
     _add(columns, DESTINATION, destinations, without=EVERYTHING)
-    words = _FIRST_WORD if size == 1 else np.zeros(size, np.int32)
-    columns[BODY_KIND, Kind.STRING] = Column(Kind.STRING, words, None, (kind,))
+    columns[BODY_KIND, Kind.STRING] = Column(Kind.STRING, np.zeros(size, np.int32), None, (kind,))
     _add(columns, BODY, b"\0".join(run.bodies).decode().split("\0"), without="")
     return batch_from_columns(columns, size)
 
@@ -141,7 +209,7 @@ def _column(kind: Kind, values: Sequence[Value]) -> Column:
 
 def _strings(values: Sequence[str]) -> Column:
     if len(values) == 1:
-        return Column(Kind.STRING, _FIRST_WORD, None, (values[0],))
+        return _word(values[0])
     codes: dict[str, int] = {}
     data = [codes.setdefault(value, len(codes)) for value in values]
     return Column(Kind.STRING, np.array(data, np.int32), None, tuple(codes))

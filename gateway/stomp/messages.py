@@ -12,11 +12,13 @@ Reference: STOMP 1.2, "MESSAGE".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
-from ...protocol.batch import Column, EventBatch
+from ...protocol.batch import Column, ColumnKey, EventBatch
 from ...protocol.documents import FORM
 from ...protocol.gathering import TTLS
 from ...protocol.values import Kind
@@ -36,6 +38,7 @@ from .content import (
     written,
 )
 from .frames import Frame, encode, escaped
+from .runs import FORMS_KEPT, HEADERS_MAX
 
 NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN)
 SPECIAL: Final = (DESTINATION, BODY_KIND, BODY)
@@ -82,34 +85,70 @@ def _parts(reading: Reading, unsayable: str) -> Sequence[bytes]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a text event with certain columns is written.
+
+    Attributes
+    ----------
+    heads
+        What each column's header line begins with; empty for a column that has no line of its own.
+    place, kind, body
+        The numbers of the columns of the destination, of the body's type and of the body; -1 if there is none.
+    """
+
+    heads: tuple[str, ...]
+    place: int
+    kind: int
+    body: int
+
+
+@lru_cache(FORMS_KEPT)
+def _form_of(keys: tuple[ColumnKey, ...]) -> _Form | None:
+    """Return how a text event with these columns is written; None if it is not a plain one."""
+    names, heads, places = list[str](), list[str](), dict[str, int]()
+    for number, (attribute, kind) in enumerate(keys):
+        if attribute in UNLIKE:
+            return None
+        if kind is not Kind.STRING and (attribute in SPECIAL or kind not in NUMBERS):
+            return None
+        places[attribute], name = number, HEADER_NAMES.get(attribute, attribute)
+        apart = attribute in SPECIAL or name in MESSAGE_ONLY
+        heads.append("" if apart else f"{escaped(name)}:")
+        names += [] if apart else [name]
+    if len(set(names)) < len(names) or BODY_KIND not in places:
+        return None
+    place, body = places.get(DESTINATION, -1), places.get(BODY, -1)
+    return _Form(tuple(heads), place, places[BODY_KIND], body)
+
+
 def _of_one(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
     """Return the part of a text event that is alone in its batch, or None if it is not a plain one."""
-    said: dict[str, str] = {}
-    for (name, kind), column in reading.batch.columns.items():
-        if name in UNLIKE or name in said or column.present is not None:
-            return None
-        if kind is not Kind.STRING and (name in SPECIAL or kind not in NUMBERS):
+    columns = reading.batch.columns
+    form = _form_of(tuple(columns)) if len(columns) <= HEADERS_MAX else None
+    if form is None:
+        return None
+    texts: list[str] = []
+    for (_, kind), column in columns.items():
+        if column.present is not None:
             return None
         value = column.data.item()
-        said[name] = column.words[value] if kind is Kind.STRING else written(value)
-    place, kind_of_body, body = said.pop(DESTINATION, None), said.get(BODY_KIND, ""), said.pop(BODY, "")
-    if place == "" or not kind_of_body or not is_text(kind_of_body) or "\0" in body:
+        texts.append(column.words[value] if kind is Kind.STRING else written(value))
+    place, kind_of_body = texts[form.place] if form.place >= 0 else EVERYTHING, texts[form.kind]
+    body = ""
+    if form.body >= 0:
+        body, texts[form.body] = texts[form.body], ""
+    if not kind_of_body or not is_text(kind_of_body) or "\0" in body:
         return None
-    (publisher, sequence), lines = reading.identities[0], dict[str, str]()
-    lines["message-id"] = identity(publisher, sequence)
-    lines["destination"] = EVERYTHING if place is None else place
-    lines["content-type"] = kind_of_body
-    for attribute, text in said.items():
-        name = HEADER_NAMES.get(attribute, attribute)
-        if name in MESSAGE_ONLY:
-            continue
-        if name in lines:
-            return None
-        lines[name] = text
-    if _has(unsayable, *lines.values(), *lines):
+    if _has(unsayable, *texts):
         return None
-    head = "".join([f"{escaped(name)}:{escaped(text)}\n" for name, text in lines.items()])
-    return _joined([[head]], [body])
+    lines = [
+        f"message-id:{escaped(identity(*reading.identities[0]))}\ndestination:{escaped(place)}\n"
+        f"content-type:{escaped(kind_of_body)}\n"
+    ]
+    lines += [f"{head}{escaped(text)}\n" for head, text in zip(form.heads, texts, strict=True) if head]
+    lines += [_length_of(body), body, "\0"]
+    return ["".join(lines).encode()]
 
 
 def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
@@ -178,7 +217,11 @@ def _line(name: str, column: Column) -> Callable[[Any], str]:
 def _joined(columns: Sequence[Sequence[str]], bodies: Sequence[str]) -> list[bytes]:
     parts = []
     for *lines, text in zip(*columns, bodies, strict=True):
-        size = len(text) if text.isascii() else len(text.encode())
-        length = f"content-length:{size}\n\n" if size else "\n"
-        parts.append("".join((*lines, length, text, "\0")).encode())
+        parts.append("".join((*lines, _length_of(text), text, "\0")).encode())
     return parts
+
+
+def _length_of(body: str) -> str:
+    """Return the header with the length of a body, if it has one, and the end of the headers."""
+    size = len(body) if body.isascii() else len(body.encode())
+    return f"content-length:{size}\n\n" if size else "\n"

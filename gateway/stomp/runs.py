@@ -79,6 +79,7 @@ class Form:
 
     def __init__(self, names: tuple[str, ...], most: int) -> None:
         self.names = names
+        self._most = most
         heads = [re.escape(name.encode()) for name in names]
         plain = b"".join(rb"%b:%b\n" % (head, _VALUE) for head in heads)
         taken = b"".join(rb"%b:(%b)\n" % (head, _VALUE) for head in heads)
@@ -90,6 +91,9 @@ class Form:
         self, data: bytes, at: int, header_bytes_max: int, body_bytes_max: int
     ) -> tuple[Sends | None, int]:
         """Return the run at an offset, and its end; no run and its end if its frames must be parsed one by one."""
+        alone = self._one.match(data, at) if self._most else None
+        if alone is not None and alone.end() == len(data):
+            return self._alone(alone, header_bytes_max, body_bytes_max), len(data)
         found = self._many.match(data, at)
         end = at if found is None else found.end()
         if end == at:
@@ -107,6 +111,18 @@ class Form:
         except UnicodeDecodeError:
             return None, end
         return Sends(self.names, texts, bodies), end
+
+    def _alone(self, found: re.Match[bytes], header_bytes_max: int, body_bytes_max: int) -> Sends | None:
+        """Return a run of one frame, as `read` would."""
+        *values, body = found.groups()
+        if self._fixed + sum(map(len, values)) > header_bytes_max or len(body) > body_bytes_max:
+            return None
+        if LENGTH in self.names and values[self.names.index(LENGTH)] != b"%d" % len(body):
+            return None
+        try:
+            return Sends(self.names, tuple(map(bytes.decode, values)), (body,))
+        except UnicodeDecodeError:
+            return None
 
 
 _kept: Final[OrderedDict[tuple[tuple[str, ...], int], Form]] = OrderedDict()

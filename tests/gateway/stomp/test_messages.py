@@ -95,6 +95,13 @@ def test_a_plain_event_that_is_alone_is_written_without_columns(monkeypatch):
     same(lone)
 
 
+def test_one_that_is_left_of_others_lacks_what_it_lacked():
+    for other in ({"count": 1}, {"body": "x", "price": "high"}):
+        others = batch_of([PLAIN, PLAIN | other])
+        for row in range(2):
+            same(others.take(np.array([row])))
+
+
 def test_two_attributes_that_are_one_header():
     same(batch_of([PLAIN | {"JMSType": "b", "type": "a"}]))
     same(batch_of([PLAIN | {"type": "a"}, PLAIN | {"JMSType": "b"}, PLAIN | {"JMSType": "b", "type": "a"}]))

@@ -1,12 +1,13 @@
 """SENDs read as a run give the same frames, events, receipts and errors as when read one by one."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.gateway.stomp import runs
+from rayvous.gateway.stomp import columns, runs
 from rayvous.gateway.stomp.columns import batch_of_run
 from rayvous.gateway.stomp.content import event_of
 from rayvous.gateway.stomp.frames import Decoder, Frame, FrameError, FrameLimits, frames_of
@@ -19,7 +20,7 @@ from rayvous.gateway.stomp.runs import (
     Form,
     Sends,
 )
-from rayvous.protocol.batch import EVENT_BYTES_MAX, batch_of
+from rayvous.protocol.batch import ATTRIBUTES_MAX, EVENT_BYTES_MAX, batch_of
 from rayvous.protocol.errors import EventError
 
 LIMITS = FrameLimits(header_bytes_max=200, headers_max=5, body_bytes_max=20)
@@ -83,12 +84,17 @@ def apart(came):
 
 
 @settings(max_examples=30)
-@given(programs())
-def test_a_run_is_the_frames_that_it_stands_for(program):
+@given(
+    programs(),
+    st.booleans(),
+    st.sampled_from([LIMITS, replace(LIMITS, header_bytes_max=60, body_bytes_max=3)]),
+)
+def test_a_run_is_the_frames_that_it_stands_for(program, each_by_itself, limits):
     data, cuts = program
+    cuts = [end.end() for end in re.finditer(b"\0", data)] if each_by_itself else cuts
     edges = sorted({0, len(data), *(min(cut, len(data)) for cut in cuts)})
-    came, end = outcome(data[a:b] for a, b in pairwise(edges))
-    alone, end_alone = outcome([data], replace(LIMITS, run_frames_max=0))
+    came, end = outcome((data[a:b] for a, b in pairwise(edges)), limits)
+    alone, end_alone = outcome([data], replace(limits, run_frames_max=0))
     assert not any(isinstance(each, Sends) for each in alone)
     assert apart(came) == alone and end == end_alone
     for run in came:
@@ -97,6 +103,50 @@ def test_a_run_is_the_frames_that_it_stands_for(program):
             assert batch.documents() == events
             kinds = [{name: type(value) for name, value in event.items()} for event in batch.documents()]
             assert kinds == [{name: type(value) for name, value in event.items()} for event in events]
+
+
+@pytest.mark.parametrize("price", ["1.5", "-7", "true", "12345678901234567890", "x", ""])
+@pytest.mark.parametrize("more", [(), (("content-type", "text/css"),), (("type", "a"), ("receipt", "9"))])
+def test_one_that_comes_by_itself_is_read_without_what_many_need(price, more):
+    headers = [("destination", "/a"), ("price", price), *more]
+    came, _ = outcome([sent(headers, b"{}")] * (LEARNT_AFTER + 2))
+    run = came[-1]
+    assert isinstance(run, Sends) and len(run) == 1
+    batch, (frame,) = columns._of_one(run), frames_of(run)
+    assert batch.documents() == columns._of_many(run).documents() == [event_of(frame)]
+    assert list(batch.columns) == list(columns._of_many(run).columns)
+    for texts, bodies in ((run.texts, (b"\xff",)), (("", *run.texts[1:]), run.bodies)):
+        assert columns._of_one(replace(run, texts=texts, bodies=bodies)) is None, "others say what is wrong"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"type": "1", "JMSType": "2"},
+        {"content-type": "text/plain;charset=x"},
+        {"content-type": "application/json"},
+        {f"h{number}": "1" for number in range(ATTRIBUTES_MAX - 2)},
+    ],
+)
+def test_one_that_comes_by_itself_and_is_not_plain_is_left_to_what_many_need(headers):
+    names, texts = zip(("destination", "/a"), *headers.items(), strict=True)
+    assert columns._of_one(Sends(names, texts, (b"{}",))) is None
+
+
+def test_one_that_comes_by_itself_has_the_limits_of_many():
+    def read(name, value, header_bytes, body_bytes):
+        form = Form(("destination", name), 10)
+        data = b"SEND\ndestination:/a\n%b:%b\n\nhello\0" % (name.encode(), value)
+        one, end = form.read(data, 0, header_bytes, body_bytes)
+        two, _ = form.read(data * 2, 0, header_bytes, body_bytes)
+        assert end == len(data) and (one is None) == (two is None)
+        assert one is None or (one.bodies * 2 == two.bodies and one.texts == ("/a", value.decode()))
+        return one is not None
+
+    head = len(b"SEND\ndestination:/a\nx:5\n\n")
+    assert read("x", b"5", head, 5) and not read("x", b"5", head - 1, 5) and not read("x", b"5", head, 4)
+    assert read("content-length", b"5", 100, 5) and not read("content-length", b"4", 100, 5)
+    assert Form(("destination",), 0).read(b"SEND\ndestination:/a\n\n\0", 0, 100, 100) == (None, 0)
 
 
 def test_what_comes_again_and_again_is_read_together():
