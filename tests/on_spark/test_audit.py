@@ -265,8 +265,9 @@ def nonsense(seed):
     return Trace([*bounds, *(rng.choice(makers)(float(at)) for at in range(300))])
 
 
-def test_it_agrees_on_what_makes_no_sense(spark, tmp_path):
-    in_spark, in_python = both(spark, side_by_side(map(nonsense, range(12))), tmp_path)
+def test_it_agrees_on_what_makes_no_sense(spark_on_ray, tmp_path):
+    """On Ray, where what is wrong crosses processes."""
+    in_spark, in_python = both(spark_on_ray, side_by_side(map(nonsense, range(12))), tmp_path)
     assert set(in_spark.violated) == in_spark.findings.keys()
     sentences = {violation.sentence for violation in in_spark.findings["within"].violations}
     assert sentences == {violation.sentence for violation in in_python.findings["within"].violations}

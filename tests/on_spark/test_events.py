@@ -27,7 +27,7 @@ COLUMNS = {"origin": "string", "x": "integer"}
 
 
 @pytest.fixture(scope="module")
-def net(spark: SparkSession) -> Iterator[rv.Network]:
+def net(spark_on_ray: SparkSession) -> Iterator[rv.Network]:
     """A network that heals, and that suspects nobody who is only slow."""
     patient = rv.Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
     with rv.Network.launch(
@@ -66,12 +66,12 @@ def identities_in(out: Path) -> list[tuple[str, int]]:
 
 
 def test_live_counts_with_a_watermark_go_back_into_the_network_once(
-    net: rv.Network, spark: SparkSession, tmp_path: Path
+    net: rv.Network, spark_on_ray: SparkSession, tmp_path: Path
 ) -> None:
     faa = net.publisher("faa")
     alice = net.subscriber("alice")
     alice.subscribe("kind = 'count'")
-    rows = rv.spark_stream(net, "x >= 0", spark, columns=COLUMNS, folder=tmp_path, name="counts")
+    rows = rv.spark_stream(net, "x >= 0", spark_on_ray, columns=COLUMNS, folder=tmp_path, name="counts")
     assert rows.isStreaming
     assert rows.columns == ["_publisher", "_sequence", "_published_at", "origin", "x", "_form", "_more"]
     assert "EventTimeWatermark" in rows._jdf.queryExecution().logical().toString()
@@ -92,7 +92,7 @@ def test_live_counts_with_a_watermark_go_back_into_the_network_once(
     query.stop()
     # A micro-batch that Spark repeats after a restart, with its rows in another order, of which one was published.
     batch = json.loads((tmp_path / "counted.json").read_text())["batch"] + 1
-    frame = spark.createDataFrame(
+    frame = spark_on_ray.createDataFrame(
         [("JFK", 2, "count"), ("LGA", 1, "count")], "origin string, x int, kind string"
     )
     publish(frame.where("origin = 'JFK'"), batch)
@@ -111,7 +111,7 @@ def test_live_counts_with_a_watermark_go_back_into_the_network_once(
 
 
 def test_each_event_counts_once_though_query_and_sink_are_killed_at_random_moments(
-    net: rv.Network, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    net: rv.Network, spark_on_ray: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw, name, folder, out = rng(), "killed", tmp_path / "stream", tmp_path / "out"
     take = written_to(out)
@@ -119,7 +119,13 @@ def test_each_event_counts_once_though_query_and_sink_are_killed_at_random_momen
 
     def stream() -> DataFrame:
         return rv.spark_stream(
-            net, "odd = TRUE", spark, columns={"odd": "boolean"}, folder=folder, name=name, roll_seconds=0.05
+            net,
+            "odd = TRUE",
+            spark_on_ray,
+            columns={"odd": "boolean"},
+            folder=folder,
+            name=name,
+            roll_seconds=0.05,
         )
 
     query = begun(stream(), folder, "query", take)
@@ -143,7 +149,7 @@ def test_each_event_counts_once_though_query_and_sink_are_killed_at_random_momen
 
 
 def test_each_event_counts_once_though_the_driver_is_killed_and_begins_anew_from_its_checkpoint(
-    net: rv.Network, spark: SparkSession, tmp_path: Path
+    net: rv.Network, spark_on_ray: SparkSession, tmp_path: Path
 ) -> None:
     draw, folder, out = rng(), tmp_path / "stream", tmp_path / "out"
     out.mkdir()
@@ -190,11 +196,17 @@ def test_each_event_counts_once_though_the_driver_is_killed_and_begins_anew_from
 
 
 def test_files_that_all_queries_have_read_are_removed(
-    net: rv.Network, spark: SparkSession, tmp_path: Path
+    net: rv.Network, spark_on_ray: SparkSession, tmp_path: Path
 ) -> None:
     bob = net.publisher("removed")
     rows = rv.spark_stream(
-        net, "lot = 1", spark, columns={"lot": "integer"}, folder=tmp_path, name="removed", roll_seconds=0.05
+        net,
+        "lot = 1",
+        spark_on_ray,
+        columns={"lot": "integer"},
+        folder=tmp_path,
+        name="removed",
+        roll_seconds=0.05,
     )
     out = tmp_path.with_name("out")
     out.mkdir()
@@ -225,10 +237,10 @@ def test_files_that_all_queries_have_read_are_removed(
 
 
 def test_columns_are_those_of_the_first_events_and_the_stream_is_for_one_query(
-    net: rv.Network, spark: SparkSession
+    net: rv.Network, spark_on_ray: SparkSession
 ) -> None:
     with pytest.raises(InputError, match="no event came within 0 s that would tell the columns"):
-        rv.spark_stream(net, "y > 0", spark, wait_seconds=0.0)
+        rv.spark_stream(net, "y > 0", spark_on_ray, wait_seconds=0.0)
     bob = net.publisher("first")
     stop = threading.Event()
 
@@ -248,7 +260,7 @@ def test_columns_are_those_of_the_first_events_and_the_stream_is_for_one_query(
         .outputMode("complete")
         .start()
     )
-    until(lambda: {row["to"]: row["count"] for row in spark.table("live").collect()}.get("JFK", 0) > 3)
+    until(lambda: {row["to"]: row["count"] for row in spark_on_ray.table("live").collect()}.get("JFK", 0) > 3)
     stop.set()
     feed.join()
     query.stop()
@@ -256,11 +268,11 @@ def test_columns_are_those_of_the_first_events_and_the_stream_is_for_one_query(
 
 
 def test_what_does_not_belong_together_is_refused_by_name(
-    net: rv.Network, spark: SparkSession, tmp_path: Path
+    net: rv.Network, spark_on_ray: SparkSession, tmp_path: Path
 ) -> None:
     def stream(selector: str = "x > 0", network: rv.Network = net, **how: Any) -> DataFrame:
         return rv.spark_stream(
-            network, selector, spark, **{"columns": COLUMNS, "folder": tmp_path / "s", **how}
+            network, selector, spark_on_ray, **{"columns": COLUMNS, "folder": tmp_path / "s", **how}
         )
 
     stream()

@@ -62,8 +62,8 @@ def deliveries(count: int) -> Any:
     return to_arrow("deliveries", columns)
 
 
-def test_in_a_session_of_raydp_rows_go_by_reference(spark, monkeypatch):
-    assert is_raydp(spark)
+def test_in_a_session_of_raydp_rows_go_by_reference(spark_on_ray, monkeypatch):
+    assert is_raydp(spark_on_ray)
     handed = []
     by_reference = module.to_spark
     monkeypatch.setattr(
@@ -74,7 +74,7 @@ def test_in_a_session_of_raydp_rows_go_by_reference(spark, monkeypatch):
     chunk = Chunk(PartKey(1, 0), ray.put(table), 5)
     lost = {"deliveries": {"memory": 3}}
     telemetry = Telemetry(Holdings("run", PartKey(1, 1), {"deliveries": [chunk]}, lost, 9.0))
-    found = module.spark_frames(telemetry, spark)
+    found = module.spark_frames(telemetry, spark_on_ray)
     assert list(found) == list(TABLES)
     assert handed == ["transfers", "deliveries", "multicasts", "published", "notified"]
     assert found["deliveries"].orderBy("time_seconds").toPandas()["time_seconds"].tolist() == [

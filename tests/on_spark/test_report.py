@@ -200,15 +200,13 @@ def in_files(spark, telemetry, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def in_memory(spark, telemetry, tmp_path_factory):
+def in_memory(spark_on_ray, telemetry, tmp_path_factory):
     """A report whose rows went to Spark by reference."""
     out = tmp_path_factory.mktemp("memory")
-    return report_of(telemetry, out, spark, graph=network(), summary={"seed": 7}, by_reference=True)
+    return report_of(telemetry, out, spark_on_ray, graph=network(), summary={"seed": 7}, by_reference=True)
 
 
-@pytest.mark.parametrize("hand_over", ["in_files", "in_memory"])
-def test_a_run_is_reported_in_few_jobs_by_either_hand_over(request, hand_over):
-    written = request.getfixturevalue(hand_over)
+def check_one_run_in_few_jobs(written):
     told = written.took
     assert tct_of_the_tree(written) == 3 * EVENTS
     assert 1 <= told["spark_jobs"] <= JOBS_MAX
@@ -216,6 +214,14 @@ def test_a_run_is_reported_in_few_jobs_by_either_hand_over(request, hand_over):
     assert summary["seed"] == 7
     assert summary["spark_jobs"] == told["spark_jobs"]
     assert 0 < summary["spark_report_seconds"] <= told["report_seconds"]
+
+
+def test_a_run_is_reported_in_few_jobs_from_files(in_files):
+    check_one_run_in_few_jobs(in_files)
+
+
+def test_a_run_is_reported_in_few_jobs_by_reference(in_memory):
+    check_one_run_in_few_jobs(in_memory)
 
 
 def test_a_run_reported_into_the_folder_of_another_takes_its_place(spark, in_files, tmp_path):

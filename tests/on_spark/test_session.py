@@ -55,16 +55,16 @@ def test_the_workers_must_find_java(found):
     assert "prepare_java() before" in found["no_java"]
 
 
-def test_who_asks_within_a_block_gets_the_open_session_and_leaves_it_open(spark):
+def test_who_asks_within_a_block_gets_the_open_session_and_leaves_it_open(spark_on_ray):
     with spark_session() as inner:
-        assert inner is spark
-    assert spark.range(3).count() == 3
+        assert inner is spark_on_ray
+    assert spark_on_ray.range(3).count() == 3
 
 
-def test_on_one_machine_the_jvms_start_light(spark):
-    assert spark.conf.get("spark.executor.extraJavaOptions") == LIGHT_JVM
+def test_on_one_machine_the_jvms_start_light(spark_on_ray):
+    assert spark_on_ray.conf.get("spark.executor.extraJavaOptions") == LIGHT_JVM
 
 
-def test_a_session_computes_and_so_does_a_second_one_of_the_same_process(first_sum, spark):
+def test_a_session_computes_and_so_does_a_second_one_of_the_same_process(first_sum, spark_on_ray):
     assert first_sum == 10
-    assert spark.range(6).agg({"id": "sum"}).toPandas().iloc[0, 0] == 15
+    assert spark_on_ray.range(6).agg({"id": "sum"}).toPandas().iloc[0, 0] == 15
