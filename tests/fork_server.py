@@ -22,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -35,6 +36,10 @@ from ray._private.workers import default_worker
 HERE = Path(__file__).parent
 READ_BY_LIBRARIES = ("RAY", "PYTHON", "OPENBLAS", "LD_")
 """Beginnings of variables that are read when something is imported."""
+OF_ITS_NODE = "RAY_RAYLET_PID"
+"""What started a worker, which ends with it: read when Ray's library is loaded, and different on each node."""
+READ_LATER = "PYTHONBREAKPOINT"
+"""Read where a program stops for a debugger. Ray sets it in drivers, whose nodes have it then, and in workers."""
 
 
 def prepare(patch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -55,7 +60,6 @@ def opened() -> Iterator[None]:
     """Run a fork server beside the block for the workers of this process, which has joined Ray."""
     there = ray.get(ray.remote(num_cpus=0)(lambda: dict(os.environ)).remote())
     there["RAY_JOB_ID"] = ray.get_runtime_context().get_job_id()  # a worker may be older than that
-    there.pop("PYTHONBREAKPOINT", None)  # which Ray sets in its workers
     line = [sys.executable, __file__, there["RAYVOUS_FORK_SERVER"]]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=there) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -69,7 +73,11 @@ def opened() -> Iterator[None]:
 
 
 def relevant(environment: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(READ_BY_LIBRARIES)}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(READ_BY_LIBRARIES) and name not in (OF_ITS_NODE, READ_LATER)
+    }
 
 
 def main(path: str) -> None:
@@ -109,15 +117,24 @@ def become(arguments: list[str], environment: dict[str, str], files: list[int]) 
     for place, file in enumerate(files):
         os.dup2(file, place)
         os.close(file)
+    mine = os.environ.get(OF_ITS_NODE)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [default_worker.__file__, *arguments]
+    if environment.get(OF_ITS_NODE, mine) != mine:
+        threading.Thread(target=end_with, args=[int(environment[OF_ITS_NODE])], daemon=True).start()
     try:
         runpy.run_path(default_worker.__file__, run_name="__main__")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def end_with(process: int) -> None:
+    """End at once when a process has ended, as Ray's library does within a second."""
+    select.select([os.pidfd_open(process)], [], [])
+    os._exit(1)
 
 
 if __name__ == "__main__":

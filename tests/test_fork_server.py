@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fork_server
 import pytest
+from patience import PATIENCE_SECONDS
 from ray._private.workers import default_worker
 
 USAGE = "usage: default_worker.py"
@@ -44,6 +45,23 @@ ASK = "-c", "import os, quick_worker; print(quick_worker.forked(os.environ['RAYV
 def test_a_worker_is_forked_where_libraries_read_the_same(there: dict[str, str]) -> None:
     out = said(there | {"SOMETHING": "else"}, *ASK)
     assert out.startswith(USAGE) and out.endswith("True\n")
+
+
+@pytest.mark.slow
+def test_a_worker_of_another_node_is_forked_and_ends_with_what_started_it(there: dict[str, str]) -> None:
+    with subprocess.Popen(["sleep", "300"]) as raylet:
+        told = {
+            fork_server.OF_ITS_NODE: str(raylet.pid),
+            "PYTHONBREAKPOINT": "ray.util.rpdb._driver_set_trace",
+        }
+        out = said(there | told, *ASK)
+        assert out.startswith(USAGE) and out.endswith("True\n")
+        ending = "import sys, fork_server; fork_server.end_with(int(sys.argv[1]))"
+        with subprocess.Popen(
+            [sys.executable, "-c", ending, str(raylet.pid)], cwd=fork_server.HERE
+        ) as worker:
+            raylet.kill()
+            assert worker.wait(PATIENCE_SECONDS) == 1
 
 
 @pytest.mark.slow
