@@ -10,7 +10,8 @@ Rules
   publishers. A sender waits for room in the outboxes that it has filled, and in no other. On a tree these waits
   point away from the origin of an event, so they cannot form a cycle.
 * A heartbeat does not wait behind events: it is sent beside the call in flight, unless something that it must not
-  overtake is waiting or in flight. A busy broker is therefore not taken for dead.
+  overtake is waiting or in flight. A busy broker is therefore not taken for dead. No heartbeat overtakes another one
+  that waits: the receiver would take the older state for the newer one, until both are repeated.
 * In a network that heals a link is a connection. When a call fails and the receiver may be alive, the outbox drops
   everything that waits and everything new, until the broker renews the link. It does the same when the receiver
   turns out to have restarted and anything was lost: others may have reported its new incarnation before, and the lost
@@ -67,13 +68,15 @@ class Renewed:
 class Peer:
     """Another broker and how to pass it messages: ``receive(to, source, messages)``.
 
-    `send` does the same at once, or returns None if something has to be waited for before.
+    `send` does the same at once, or returns None if something has to be waited for before. So does `at_once`, for a
+    broker of the same host: it gives the Ray node, or what is to be awaited for it.
     """
 
     broker: BrokerId
     receive: Callable[..., Awaitable[object]]
     local: bool
     send: Callable[..., Later[bytes] | None] | None = None
+    at_once: Callable[..., str | Awaitable[str] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,7 @@ class Outbox:
         self._events_max = events_max
         self._waiting: deque[_Waiting] = deque()
         self._busy = False  # a call is in flight, or about to leave
+        self._beats = 0  # heartbeats that wait
         self._task: asyncio.Task[None] | None = None  # waits for the call in flight
         self._counted = 0  # messages waiting or in flight, heartbeats excluded
         self._ordered = 0  # of those, the ones without events: no heartbeat overtakes them
@@ -216,14 +220,27 @@ class Outbox:
             self._counted += 1
             self._ordered += 1
         elif self._busy and not self._ordered:
-            self._fly_aside(message)
+            if self._beats:
+                self._put_before_events(message)
+            else:
+                self._fly_aside(message)
             return self.events > self._events_max
+        else:
+            self._beats += 1
         self.events += size
         self._waiting.append((self._clock(), size, message))
         if not self._busy:
             self._busy = True
             self._departures.add(self._leave)
         return self.events > self._events_max
+
+    def _put_before_events(self, beat: Queued) -> None:
+        """Queue a heartbeat behind those that wait, and all of them ahead of the events, whose order is another one."""
+        beats = [each for each in self._waiting if is_beat(each[2])]
+        events = [each for each in self._waiting if not is_beat(each[2])]
+        self._waiting = deque([*beats, (self._clock(), 1, beat), *events])
+        self._beats += 1
+        self.events += 1
 
     def renew(self) -> None:
         """Accept messages again, after a failed call."""
@@ -246,6 +263,7 @@ class Outbox:
             self._ordered -= not is_beat(message) and not isinstance(message, CARRIERS)
             self.lost_events += size if isinstance(message, CARRIERS) else 0
         self._waiting.clear()
+        self._beats = 0
         self._moved.set()
 
     @property
@@ -396,6 +414,7 @@ class Outbox:
             else:
                 _join(load.messages, batches, kind)
                 load.messages.append(message)
+                self._beats -= is_beat(message)
             load.count(message, size)
             self._waiting.popleft()
         _join(load.messages, batches, kind)
