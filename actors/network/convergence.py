@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.05
-"""The interval between two checks whether the network has converged."""
+"""The least interval between two checks whether the network has converged."""
+
+PAUSE_MIN: Final = 3.0
+"""The interval as a multiple of what a check takes, up to a heartbeat: thousands of brokers need that time."""
 
 HEALED: Final = "healed"
 """The first word of the timeline entry for the moment at which everything is repaired."""
@@ -73,15 +76,26 @@ class Convergence:
     def _converged_survey(self, timeout_seconds: float) -> Survey:
         """Wait until the living brokers are one settled tree, and return the survey that shows it."""
         started, name = time.monotonic(), self._hosts.name
-        while found := self.problems_by(survey := self._survey()):
+        while True:
+            asked = time.monotonic()
+            if not (found := self.problems_by(survey := self._survey())):
+                break
             if time.monotonic() - started > timeout_seconds:
                 raise BrokerUnavailable(
                     f"network {name!r} has not converged within {timeout_seconds} s: {'; '.join(found[:5])}"
                 )
-            self._attached.process.run(asyncio.sleep(POLL_SECONDS))
+            now = time.monotonic()
+            self._attached.process.run(
+                asyncio.sleep(self._pause(now - asked, started + timeout_seconds - now))
+            )
         if self._hosts.timeline and not self._hosts.timeline[-1][1].startswith(HEALED):
             self._hosts.tell(f"{HEALED}: the living are one settled network")
         return survey
+
+    def _pause(self, took: float, left: float) -> float:
+        """Return how long to wait until the next survey after one that took so long, with so much time left."""
+        heartbeat = self._hosts.features.times.heartbeat_seconds
+        return max(POLL_SECONDS, min(PAUSE_MIN * took, heartbeat, left))
 
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
         """Wait until everything published so far has arrived everywhere it must.

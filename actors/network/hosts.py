@@ -70,6 +70,7 @@ class Hosts:
         self.rendezvous = rendezvous
         self.dead: set[Any] = set()
         self.closed = False
+        self._edition = ""  # of the actors of all brokers, as the rendezvous point names it
         self._silent: dict[Any, Any] = {}  # hosts that do not answer, with the unanswered call
         self.timeline: list[tuple[float, str]] = []
 
@@ -171,7 +172,10 @@ class Hosts:
 
     def find_reborn(self, timeout_seconds: float = 60.0) -> None:
         """Update the actors of brokers that have joined or were restarted, perhaps by another process."""
-        hosts = ray.get(self.rendezvous.hosts.remote(), timeout=timeout_seconds)
+        found = ray.get(self.rendezvous.hosts_since.remote(self._edition), timeout=timeout_seconds)
+        if found is None:
+            return
+        edition, hosts = found
         known = self.directory.hosts
         known.update(hosts)
         for gone in [broker for broker in known if broker not in hosts]:
@@ -182,6 +186,7 @@ class Hosts:
         ):
             fresh = ray.get(self.rendezvous.directory.remote(), timeout=timeout_seconds)
             self.directory = replace(fresh, hosts=known)  # clients share the hosts
+        self._edition = edition
 
     def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, Said]:
         """Return the state of every living broker: its cluster, parent, children, round.

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 import ray
 
@@ -94,6 +95,7 @@ class Rendezvous:
         self._repeats = Repeats()
         self._game_days = GameDays()
         self._lost_at: dict[BrokerId, float] = {}  # when a client first saw each of these brokers dead
+        self._edition = uuid4().hex  # names the actors of all brokers as they are now
         self._noted = float("-inf")  # when it was last noted that the network is alive
         if store is not None:
             store.keep(self._copied)
@@ -107,6 +109,7 @@ class Rendezvous:
     def _begin(self, directory: Directory) -> None:
         """Take the directory, and read the rest of the state from the store."""
         self._directory = directory
+        self._hosts_change()
         # If a publisher and a subscriber both number their messages to a broker under their names, the names must
         # differ.
         one_name_each = directory.features.numbers and directory.features.admits
@@ -416,6 +419,14 @@ class Rendezvous:
         """Return the current actor of every broker."""
         return {} if self._directory is None else dict(self._directory.hosts)
 
+    def hosts_since(self, edition: str) -> tuple[str, dict[BrokerId, Any]] | None:
+        """Return the current actor of every broker, and what names this answer; None if `edition` names it already."""
+        return None if edition == self._edition else (self._edition, self.hosts())
+
+    def _hosts_change(self) -> None:
+        """Note that some broker has another actor now, or that there are other brokers."""
+        self._edition = uuid4().hex
+
     def identities(self, brokers: int, *, cluster: bool) -> tuple[list[BrokerId], ClusterId]:
         """Return ids for so many brokers that are about to join, and, if `cluster`, a new id for their cluster."""
         assert self._directory is not None, "who asks has its directory"
@@ -436,6 +447,7 @@ class Rendezvous:
         """Record brokers that have joined."""
         assert self._directory is not None, "they have its directory"
         self._directory.hosts.update(hosts)
+        self._hosts_change()
         self._places.add(place.broker for place in places)
         others = [place for place in self._directory.positions if place.broker not in hosts]
         now = [*others, *places]
@@ -480,6 +492,7 @@ class Rendezvous:
         if trustee is not None:
             self.names.inherit(broker, trustee)
         self._directory.hosts.pop(broker, None)
+        self._hosts_change()
         self._places.lose([broker])
         rest = [place for place in self._directory.positions if place.broker != broker]
         cluster = next((place.cluster for place in self._directory.positions if place.broker == broker), None)
@@ -549,6 +562,7 @@ class Rendezvous:
         self._starting.pop(broker, None)
         self._lost_at.pop(broker, None)
         self._directory.hosts[broker], self._born[broker] = host, incarnation
+        self._hosts_change()
         self._places.found(broker)
         self._keep_directory()
         if self._store is not None:

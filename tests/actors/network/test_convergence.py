@@ -2,10 +2,11 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rayvous.actors.network.convergence import state_of
+from rayvous.actors.network.convergence import POLL_SECONDS, Convergence, state_of
 from rayvous.broker import Broker
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.membership.structure import current_position, problems
@@ -82,3 +83,18 @@ def test_the_dead_are_missed() -> None:
     found = survey()
     del found[normal]
     assert any("sees members" in problem for problem in problems(found))
+
+
+@pytest.mark.parametrize(
+    ("took", "left", "pause"),
+    [
+        (0.004, 60.0, POLL_SECONDS),
+        (0.1, 60.0, 0.3),  # with many brokers, whose time it takes
+        (6.0, 60.0, 2.0),  # a host may have been silent
+        (6.0, 0.5, 0.5),
+    ],
+)
+def test_who_waits_leaves_the_brokers_most_of_their_time(took: float, left: float, pause: float) -> None:
+    hosts: Any = SimpleNamespace(features=SimpleNamespace(times=Recovery(heartbeat_seconds=2.0)))
+    attached: Any = None
+    assert Convergence(hosts, attached)._pause(took, left) == pytest.approx(pause)

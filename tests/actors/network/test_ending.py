@@ -29,7 +29,7 @@ def test_the_rendezvous_point_ends_first_and_the_collector_last(
     hosts = {0: "a host", 1: "a host", 2: "another"}
     now = {0: "a host", 1: "a host", 2: "another, started again", 3: "a newcomer"}
     directory = Directory("n", "hybrid", Limits(), (), hosts, "collector", Recovery(), token="t")
-    point = Actor(Rendezvous, end=ends, hosts=now, directory=directory)
+    point = Actor(Rendezvous, end=ends, hosts_since=lambda edition: ("now", now), directory=directory)
     monkeypatch.setattr(ending, "save_telemetry", lambda directory: done.append("telemetry"))
     monkeypatch.setattr(ending, "end_gateways", lambda directory: done.append("gateways"))
     monkeypatch.setattr(ending, "end_sinks", lambda directory: done.append("sinks"))

@@ -437,3 +437,20 @@ def test_a_game_day_has_the_network_also_after_a_restart_of_the_rendezvous_point
     now += CLAIM_SECONDS
     assert again.game_day("second", []) == "", "it was killed meanwhile"
     assert again.game_day("second", [], ends=True) == "" and Rendezvous(memory).game_day("third", []) == ""
+
+
+def test_the_actors_of_all_brokers_are_sent_only_if_they_have_changed() -> None:
+    """Reference: docs/decisions/0211: who waits for a large network asks several times a second."""
+    memory = Memory()
+    point, _ = lasting(memory)
+    found = point.hosts_since("")
+    assert found is not None and found[1] == point.hosts()
+    assert point.hosts_since(found[0]) is None
+    point.reborn(2, new := Host([]), point.next_incarnation(2))
+    changed = point.hosts_since(found[0])
+    assert changed is not None and changed[1][2] is new and point.hosts_since(changed[0]) is None
+    point.forget(1)
+    left = point.hosts_since(changed[0])
+    assert left is not None and 1 not in left[1]
+    restarted = Rendezvous(memory).hosts_since(left[0])
+    assert restarted is not None, "nobody knows what was missed"

@@ -50,7 +50,9 @@ def hosts_of(*actors: Host) -> Hosts:
         features=Features(Recovery.for_tests()),
         positions=[SimpleNamespace(broker=b) for b in found],
     )
-    return Hosts(directory, Actor(Rendezvous, hosts=found))
+    return Hosts(
+        directory, Actor(Rendezvous, hosts_since=lambda edition: None if edition == "one" else ("one", found))
+    )
 
 
 def test_who_is_silent_is_left_out_and_asked_again_when_it_has_answered(
