@@ -60,10 +60,20 @@ class Received(Generic[Source, Said]):
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time has passed: the host's monotonic clock now reads `now` seconds, and its wall clock `behind` seconds more."""
+    """Time has passed.
+
+    Attributes
+    ----------
+    now, behind
+        What the host's monotonic clock reads now, in seconds, and how many seconds more its wall clock reads.
+    stalled
+        For how many of the seconds so far the host did not get to what had arrived. They say nothing about the silence
+        of others.
+    """
 
     now: float
     behind: float = 0.0
+    stalled: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

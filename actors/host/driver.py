@@ -204,7 +204,7 @@ class Driver:
     def tell_time(self, hosted: HostedBroker) -> None:
         """Tell a broker the time of the network, and by how much that is behind the wall clock."""
         hosted.ticked_at = self._clock.now()
-        self.drive(hosted, Ticked(hosted.ticked_at, self._clock.behind()))
+        self.drive(hosted, Ticked(hosted.ticked_at, self._clock.behind(), self._clock.stalled()))
 
     def drive(
         self,

@@ -59,7 +59,7 @@ from .admission import HostAdmission
 from .attachments import Attachments
 from .broker_store import BrokerStores, NoStores, boot
 from .clock import Clock
-from .collecting import collecting_nothing
+from .collecting import collecting_nothing, keep_for_good, let_go
 from .commits import Commits
 from .departures import Departures
 from .driver import Driver
@@ -191,6 +191,7 @@ class BrokerHost:
             log=self.log,
             channels=self.channels,
             departures=self.departures,
+            receive_now=self._receive_now,
         )
 
     def _make_resting(self) -> Awake:
@@ -321,6 +322,7 @@ class BrokerHost:
                 hosted.group = self.transport.group(position, hosts)
                 for other in position.neighbours:
                     self.transport.meet(other, hosts)
+            keep_for_good(len(self.hosted_brokers))
 
     relink = later_of("transport", Transport.relink)
 
@@ -445,6 +447,16 @@ class BrokerHost:
         """See :meth:`Incoming.receive`."""
         answer = self.incoming.receive(to, source, messages, incarnation, *since)
         return answer if isinstance(answer, str) else await answer
+
+    def _receive_now(
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        incarnation: int = 0,
+        *since: float,
+    ) -> str | Awaitable[str]:
+        return self.incoming.receive_here(to, source, messages, incarnation, *since)
 
     host_beat = async_of("driver", Driver.host_beat)
 
@@ -595,4 +607,5 @@ class BrokerHost:
             await self.telemetry.flush()
             self.hosted_brokers.pop(broker, None)
             self.driver.reborn(broker)
+            let_go()
         return len(self.hosted_brokers)

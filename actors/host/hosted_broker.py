@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from ...broker import Broker
 from ...protocol.effects import Deliver, Died, Drained, Missed, Received, Rested, Ticked
-from ...protocol.ids import BrokerId, ClientId, Link
+from ...protocol.ids import GROUP, BrokerId, BrokerLink, ClientId, Link
 from ...protocol.messages.admission import AdmissionMessage, AdmissionRequest
 from ...protocol.messages.pubsub import Message
 from ...protocol.messages.recovery import RecoveryMessage
@@ -76,6 +76,11 @@ class HostedBroker:
                 box.renew()
         elif self.group is not None:
             self.group.put(Renewed(broker))
+
+    def clear(self, link: BrokerLink) -> bool:
+        """Return whether nothing is under way on a link, or to its group."""
+        box = self.group if link == GROUP else self.links.get(link)
+        return box is None or box.clear
 
     def boxes(self) -> list[Outbox]:
         """Return its outboxes: one for each link, and one for its group."""

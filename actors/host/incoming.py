@@ -131,6 +131,29 @@ class Incoming:
         ways = self._transport
         if self._numbered is None and ways.passage is None and ways.knows(source, incarnation):
             return self._hand_on(to, source, messages, since)
+        return self._receive_later(to, source, messages, incarnation, since)
+
+    def receive_here(
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        incarnation: int = 0,
+        *since: float,
+    ) -> str | Awaitable[str]:
+        """Take messages from a broker of this host, which awaits nothing but room: what they bring leaves soon."""
+        if self._numbered is None and self._transport.knows(source, incarnation):
+            return self._hand_on(to, source, messages, since, near=True)
+        return self._receive_later(to, source, messages, incarnation, since)
+
+    def _receive_later(
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        incarnation: int,
+        since: tuple[float, ...],
+    ) -> Awaitable[str]:
         current = self._transport.current(source, incarnation)
         return self._hand_on_later(current, to, source, messages, since)
 
@@ -153,7 +176,13 @@ class Incoming:
         return answer if isinstance(answer, str) else await answer
 
     def _hand_on(
-        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], since: tuple[float, ...]
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        since: tuple[float, ...],
+        *,
+        near: bool = False,
     ) -> str | Awaitable[str]:
         hosted = self._hosted_brokers.get(to)
         if hosted is None:
@@ -171,7 +200,7 @@ class Incoming:
                 )
         finally:
             left = departures.go()
-        if left and hosted.settled and not pressure.filled:
+        if (left or near) and hosted.settled and not pressure.filled:
             return self._node or self.node()
         return self._settled(hosted, pressure)
 

@@ -10,6 +10,8 @@ Rules
 * A resting broker is woken by anything that arrives for it, by its own next deadline, when a host of brokers that
   it listens to falls silent, and after this host itself was suspended. It is first told when those brokers were
   last heard. It therefore suspects a broker as early as a broker that never rested.
+* A host that goes on, but takes long to tell its brokers the time, was not suspended: it has much to do, and would have
+  more of it if it woke them. No host is taken for silent for a time in which this one did not get to what it said.
 * While messages have a `passage` to pass, which is of single links, every heartbeat is sent by itself, and no broker
   rests.
 
@@ -19,6 +21,7 @@ Source: docs/decisions/0092-hosts-beat-for-their-brokers.md.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Any
@@ -37,7 +40,16 @@ from .transport import Transport
 
 
 class Awake:
-    """Brokers that never rest, and send each heartbeat by themselves: those of a network that does not heal."""
+    """Brokers that never rest, and send each heartbeat by themselves: those of a network that does not heal.
+
+    Attributes
+    ----------
+    suspended_at
+        The last time before this host was suspended: a broker that has rested since then is to be told of that.
+    """
+
+    def __init__(self) -> None:
+        self.suspended_at = -math.inf
 
     def holds_back(
         self, hosted: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: object, box: Outbox
@@ -47,6 +59,9 @@ class Awake:
 
     def turn(self) -> None:
         """Do nothing before the brokers are told the time."""
+
+    def go_on(self) -> None:
+        """Do nothing while the brokers are told the time: every heartbeat is sent by itself."""
 
     def try_rest(self, hosted: HostedBroker) -> None:
         """Let a broker go on."""
@@ -94,6 +109,7 @@ class Resting(Awake):
         drive: Drive,
         tell_time: Callable[[HostedBroker], None],
     ) -> None:
+        super().__init__()
         self.standing = StandingHeartbeats(heartbeat_seconds, ways.host_of, ways.own_incarnation)
         self._hosted_brokers = hosted_brokers
         self._ways = ways
@@ -103,8 +119,8 @@ class Resting(Awake):
         self._drive = drive
         self._tell_time = tell_time
         self._name = uuid4().hex  # by which other hosts know this one
-        self._went_on_at = clock.now()
-        self._beat_at = 0.0
+        self._went_on_at, self._stalled_at = clock.now(), clock.stalled()
+        self._beat_at = self._handed_on_at = 0.0
         self._silent: set[Host] = set()
         self._calls: dict[Host, asyncio.Task[None]] = {}
 
@@ -124,24 +140,36 @@ class Resting(Awake):
 
     def turn(self) -> None:
         """Send the heartbeat when it is due, and wake brokers that are due, before the others are told the time."""
-        now = self._clock.now()
-        if now - self._went_on_at > self._seconds:
-            self._wake(lambda hosted: True)
-        self._went_on_at = now
-        if now >= self._beat_at:
-            self._beat_at = now + self._seconds
-            self.standing.goes_on(now)
+        now, stalled = self._clock.now(), self._clock.stalled()
+        self.go_on()
+        if self._beat_at > self._handed_on_at:
+            self._handed_on_at = self._beat_at
             self._hand_on(HERE)
-            for host in self.standing.receivers():
-                if host not in self._calls:
-                    self._calls[host] = asyncio.get_running_loop().create_task(self._beat(host))
-        silent = set(self.standing.silent(now))
+        silent = set(self.standing.silent(now, stalled))
         fallen, self._silent = silent - self._silent, silent
         if fallen:
             self._wake(
                 lambda hosted: not fallen.isdisjoint(self.standing.speakers(hosted.broker.position.broker))
             )
         self._wake(lambda hosted: hosted.rests_until is not None and now >= hosted.rests_until)
+
+    def go_on(self) -> None:
+        """Send the heartbeat when it is due, also while a long turn lasts: others would take this host for silent.
+
+        After a time in which the host did not go on, all brokers are to be woken, as they have to know of it: in this
+        turn, but not at once, or it would not go on for as long as that takes.
+        """
+        now = self._clock.now()
+        if now - self._went_on_at > self._seconds:
+            self.suspended_at = self._went_on_at
+        self._went_on_at, self._stalled_at = now, self._clock.stalled()
+        if now < self._beat_at:
+            return
+        self._beat_at = now + self._seconds
+        self.standing.goes_on(now, self._stalled_at)
+        for host in self.standing.receivers():
+            if host not in self._calls:
+                self._calls[host] = asyncio.get_running_loop().create_task(self._beat(host))
 
     def try_rest(self, hosted: HostedBroker) -> None:
         """Let a broker rest that has just been told the time, if it can."""
@@ -153,9 +181,10 @@ class Resting(Awake):
         if until <= now + self._seconds:
             return
         listens_to = hosted.broker.ask(ListensTo())
-        if self.standing.alive_by_host(broker, now) == listens_to and self.standing.all_held(
-            broker, listens_to
-        ):
+        self.standing.settle(broker, listens_to, hosted.clear)
+        if self.standing.alive_by_host(
+            broker, now, self._clock.stalled()
+        ) == listens_to and self.standing.all_held(broker, listens_to):
             hosted.rests_until = until
 
     # Waking.
@@ -167,8 +196,9 @@ class Resting(Awake):
 
     def wake(self, hosted: HostedBroker) -> None:
         """Tell a resting broker that it rested, and the time."""
-        broker, until = hosted.broker.position.broker, self._went_on_at
-        heard = self.standing.heard(broker, hosted.ticked_at)
+        broker = hosted.broker.position.broker
+        until = self.suspended_at if hosted.ticked_at <= self.suspended_at else self._went_on_at
+        heard = self.standing.heard(broker, hosted.ticked_at, self._stalled_at)
         hosted.rests_until, hosted.ticked_at = None, until
         self.standing.renew(broker, until)
         self._drive(hosted, Rested(until, heard))
@@ -212,7 +242,8 @@ class Resting(Awake):
         taken = [
             known and each.to in self._hosted_brokers for each, known in zip(stands, current, strict=True)
         ]
-        news = self.standing.hears(host, compress(stands, taken), self._clock.now())
+        now, stalled = self._clock.now(), self._clock.stalled()
+        news = self.standing.hears(host, compress(stands, taken), now, stalled)
         for each in news:
             self._hand(
                 self._hosted_brokers[each.to], each.source, each.beat

@@ -12,7 +12,8 @@ Rules
 * From one broker to another one heartbeat stands at most, that which came to stand last. A broker that spoke to its
   whole cluster and now speaks to one member of it has two ways to that member for a while: when the first one is
   revoked, what stands on the second must stay.
-* A host is silent if it was not heard for `SILENT_HEARTBEATS`, which is less than any broker's patience.
+* A host is silent if it was not heard for `SILENT_HEARTBEATS`, which is less than any broker's patience. Time in which
+  this host was behind does not count: what the other one said may lie unread.
 * Brokers of one host need no calls: what stands between them stands as long as the host runs.
 
 A value machine: the caller chooses how hosts are identified and passes the time. `resting.py` makes the calls.
@@ -97,7 +98,8 @@ class StandingHeartbeats:
         self._receivers: dict[Host, _Receiver] = {}
         # For each broker here: each sender's standing heartbeat, and the host that vouches for it.
         self._stands: dict[BrokerId, dict[BrokerId, tuple[Host, Any]]] = {}
-        self._heard: dict[Host, deque[float]] = {}
+        # When each host was heard, and for how long this one had been behind then.
+        self._heard: dict[Host, deque[tuple[float, float]]] = {}
 
     # Sent by brokers here.
 
@@ -134,6 +136,22 @@ class StandingHeartbeats:
         if not said.stands and clear:
             said.stands = self._declare(source, said)
         return self._is_held(source, said)
+
+    def settle(self, source: BrokerId, listeners: Set[BrokerId], clear: Callable[[BrokerLink], bool]) -> None:
+        """Let what a broker has said to these stand where it has arrived: it will say it again.
+
+        What it says to anybody else, an answer or a farewell, it may never repeat.
+
+        Parameters
+        ----------
+        source, listeners
+            The broker, and those that it listens to.
+        clear
+            Whether nothing is under way on a link.
+        """
+        for link, said in self._said.get(source, {}).items():
+            if not said.stands and set(said.to) <= listeners and clear(link):
+                said.stands = self._declare(source, said)
 
     def _declare(self, source: BrokerId, said: _Said) -> bool:
         """Announce to all receivers that a heartbeat stands; return whether all their hosts are known."""
@@ -244,9 +262,9 @@ class StandingHeartbeats:
 
     # From other hosts.
 
-    def hears(self, host: Host, stands: Iterable[Stands], now: float) -> list[Stands]:
+    def hears(self, host: Host, stands: Iterable[Stands], now: float, stalled: float = 0.0) -> list[Stands]:
         """Take in a heartbeat of a host, and return the heartbeats in it that are new here."""
-        self._hear(host, now)
+        self._hear(host, now, stalled)
         news = []
         for each in stands:
             mine = self._stands.setdefault(each.to, {})
@@ -261,29 +279,33 @@ class StandingHeartbeats:
         """Return what a heartbeat of a host stands for at a broker here, as (sender, heartbeat)."""
         return [(source, beat) for source, (at, beat) in self._stands.get(to, {}).items() if at == host]
 
-    def goes_on(self, now: float) -> None:
+    def goes_on(self, now: float, stalled: float = 0.0) -> None:
         """Take in a heartbeat of this host itself, for the brokers here."""
-        self._hear(HERE, now)
+        self._hear(HERE, now, stalled)
 
-    def _hear(self, host: Host, now: float) -> None:
-        self._heard.setdefault(host, deque(maxlen=GAPS_KEPT + 1)).append(now)
+    def _hear(self, host: Host, now: float, stalled: float) -> None:
+        self._heard.setdefault(host, deque(maxlen=GAPS_KEPT + 1)).append((now, stalled))
 
-    def silent(self, now: float) -> list[Host]:
+    def silent(self, now: float, stalled: float = 0.0) -> list[Host]:
         """Return the hosts that are silent, so that what stands on their word is no longer valid."""
-        return [host for host, at in self._heard.items() if now - at[-1] > self._silent_seconds]
+        least = now - stalled - self._silent_seconds
+        return [host for host, times in self._heard.items() if times[-1][0] - times[-1][1] < least]
 
     def speakers(self, to: BrokerId) -> set[Host]:
         """Return the hosts of the brokers whose heartbeats to this broker stand."""
         return {host for host, _ in self._stands.get(to, {}).values()}
 
-    def alive_by_host(self, to: BrokerId, now: float) -> frozenset[BrokerId]:
+    def alive_by_host(self, to: BrokerId, now: float, stalled: float = 0.0) -> frozenset[BrokerId]:
         """Return the brokers whose heartbeats to this broker stand and whose hosts are not silent."""
-        silent = set(self.silent(now))
+        silent = set(self.silent(now, stalled))
         return frozenset(b for b, (host, _) in self._stands.get(to, {}).items() if host not in silent)
 
-    def heard(self, to: BrokerId, since: float) -> dict[BrokerId, list[float]]:
-        """Return the last times since `since` at which each broker with a standing heartbeat to this one was heard."""
+    def heard(self, to: BrokerId, since: float, stalled: float = 0.0) -> dict[BrokerId, list[float]]:
+        """Return the last times since `since` at which each broker with a standing heartbeat to this one was heard.
+
+        They are later by as long as this host was behind since then, so that this does not count as silence.
+        """
         return {
-            source: [at for at in self._heard[host] if at > since]
+            source: [at + stalled - then for at, then in self._heard[host] if at > since]
             for source, (host, _) in self._stands.get(to, {}).items()
         }

@@ -37,6 +37,8 @@ LOOKS_A_SESSION: Final = 4
 QUOTA_TICK_SECONDS: Final = 0.1
 TOLD_AT_ONCE: Final = 32
 """Brokers told the time before pending calls run, so that heartbeats of other hosts do not wait for all brokers."""
+READS_BEHIND: Final = 4
+"""Turns of the event loop in which a host that is behind reads and handles what has arrived, before time goes on."""
 
 
 def tick_seconds(features: Features, stability: Stability) -> float | None:
@@ -130,16 +132,21 @@ class Ticking:
 
     async def turn(self) -> None:
         """Tell the time once, to all brokers that do not rest."""
+        for _ in range(READS_BEHIND if self._clock.is_behind() else 0):
+            await asyncio.sleep(0)
+        self._clock.turn()
         self._resting.turn()
         told = 0
         for hosted in list(self._hosted_brokers.values()):
-            if hosted.rests_until is None:
+            rests = hosted.rests_until is not None
+            if not rests or hosted.ticked_at <= self._resting.suspended_at:
                 await self._service(hosted.broker.position.broker)
-                self._driver.tell_time(hosted)
+                (self._resting.wake if rests else self._driver.tell_time)(hosted)
                 self._resting.try_rest(hosted)
                 told += 1
                 if told % TOLD_AT_ONCE == 0:
                     await asyncio.sleep(0)
+                    self._resting.go_on()
 
     def raise_error(self) -> None:
         """Raise the error that ended the ticking, if any, so that a failed broker does not look alive."""

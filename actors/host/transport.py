@@ -40,6 +40,7 @@ from .outbox import Flight, Flying, LinkMessage, Outbox, Peer, Regrouped, Unreac
 from .overdue import Overdue
 
 Receive = Callable[..., Awaitable[object]]
+AtOnce = Callable[..., str | Awaitable[str]]
 
 LINK: Final = "link"
 GROUP_LANE: Final = "group"
@@ -83,6 +84,8 @@ class Transport:
         Those of this host; None where all calls go by Ray.
     departures
         The queues of this host that have something to send.
+    receive_now
+        As `receive`, but at once: it gives the Ray node of this host, or what is to be awaited.
 
     Attributes
     ----------
@@ -106,6 +109,7 @@ class Transport:
         log: Log = HOST,
         channels: Channels | None = None,
         departures: Departures | None = None,
+        receive_now: AtOnce | None = None,
     ) -> None:
         self.log = log
         self._missed = missed
@@ -123,6 +127,7 @@ class Transport:
         self._member_patience_seconds = features.member_patience_seconds
         self._hosted = hosted
         self._receive = receive
+        self._receive_now = receive_now
         self._died = died
         self._reborn = reborn
         self._peers: dict[BrokerId, Peer] = {}
@@ -158,7 +163,7 @@ class Transport:
                 handle = self.handle_of(hosts[broker])
                 peer = Peer(broker, handle.receive, False, None if self.channels is None else handle.send)
             else:
-                peer = Peer(broker, self._receive, True)
+                peer = Peer(broker, self._receive, True, at_once=self._at_once)
             self._peers[broker] = peer
         return peer
 
@@ -270,7 +275,8 @@ class Transport:
         async def carry_slowly(load: list[LinkMessage]) -> int:
             made = time.monotonic()
             try:
-                await reach(to, source, load, seconds)
+                if not isinstance(begun := self._at_once(to, source, load), str):
+                    await reach(to, source, load, seconds, begun)
             except ActorDiedError:
                 raise
             except Exception as error:
@@ -300,7 +306,7 @@ class Transport:
     def regroup(self, source: BrokerId, members: Sequence[BrokerId], known: Outbox | None) -> Outbox | None:
         """Set the group of a broker here from now on; return the outbox to it, a new one if there was none."""
         reach = self._reach(source, GROUP_LANE)
-        peers = [Peer(other, reach, other in self._hosted) for other in members]
+        peers = [Peer(other, reach, other in self._hosted, at_once=self._at_once) for other in members]
         if known is not None:
             known.put(Regrouped(tuple(peers)))
             return known
@@ -348,7 +354,16 @@ class Transport:
         The function returns the Ray node of the other broker.
         """
 
-        async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> object:
+        async def reach(
+            to: BrokerId,
+            _: BrokerId,
+            load: Any,
+            seconds: float | None = None,
+            begun: Awaitable[str] | None = None,
+        ) -> object:
+            if begun is not None:
+                async with asyncio.timeout(seconds):
+                    return await begun
             if self.passage is not None:
                 await self.passage.passage(source, to, lane)
             peer = self._peers.get(to) or await self._find(to)
@@ -359,6 +374,12 @@ class Transport:
                 raise self._found_dead(source, to, peer, error) from None
 
         return reach
+
+    def _at_once(self, to: BrokerId, source: BrokerId, load: Any) -> str | Awaitable[str] | None:
+        """Pass messages to a broker here now; None if it is elsewhere, or something has to be waited for before."""
+        if self._receive_now is None or self.passage is not None or to not in self._hosted:
+            return None
+        return self._receive_now(to, source, load, *self._said(source))
 
     def _said(self, source: BrokerId) -> tuple[float, ...]:
         """Return what a call of a broker here says beside its messages: the broker's incarnation, and the time."""

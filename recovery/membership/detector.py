@@ -107,6 +107,11 @@ class Detector:
             if moment > self._senders[sender].heard_at:
                 self.heard(sender, moment)
 
+    def excuse(self, seconds: float) -> None:
+        """Count so many seconds, which follow, as silence of nobody."""
+        for known in self._senders.values():
+            known.heard_at += seconds
+
     def learn_dead(self, sender: BrokerId) -> None:
         """Suspect a sender at once, since its process is known to be dead; nothing if the sender is unknown."""
         if sender in self._senders:

@@ -130,6 +130,12 @@ class Probing:
         for cluster, view in self._views.items():
             self._detector.was_heard(cluster, event.heard.get(view.designated, ()))
 
+    def excuse(self, seconds: float) -> None:
+        """Count so many of the seconds until the next tick as silence of nobody: what was said then may lie unread."""
+        self._detector.excuse(seconds)
+        for inquiry in self._inquiries.values():
+            inquiry.deadline += seconds
+
     @staticmethod
     def answer(probe: Probe, source: BrokerId, my_view: ClusterView) -> Send:
         """Return a member's answer to a probe: its view of its own cluster."""

@@ -29,7 +29,7 @@ Rules
   as if it had been silent for its suspicion timeout.
 * A slow broker is not dead, and a broker that was paused cannot judge others. Silence is measured on a clock
   that advances by at most one heartbeat from tick to tick, so a broker that was paused does not suspect the
-  others when it resumes.
+  others when it resumes. Nor does one whose host does not get to what has arrived (`excuse`).
 
 Requirements on the host: links as in docs/decisions/0011-recovery.md (FIFO; messages in flight are lost with
 their sender or receiver); a multicast reaches every reachable broker of the group, whether it is in the view
@@ -252,6 +252,14 @@ class Succession:
         assert (self._state is ClusterRole.ELECTING) <= (self._awaited != self._me), "it waits for itself"
 
     # Time.
+
+    def excuse(self, seconds: float) -> None:
+        """Count so many of the seconds until the next tick as silence of nobody: what was said then may lie unread."""
+        if self._ticked is None:
+            return
+        counted = min(seconds, self._recovery.heartbeat_seconds)  # as far as the clock advances
+        self._detector.excuse(counted)
+        self._deadline += counted
 
     def _advance(self, now: float) -> None:
         if self._ticked is not None:

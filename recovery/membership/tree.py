@@ -81,6 +81,7 @@ class HealingBroker(Restorable):
         self.leaving = Departure(place, children, parent, neighbours)
         self._beat_at = 0.0
         self._ticked = False
+        self._stalled = 0.0  # the seconds in which the host did not get to what had arrived
         self._told_place: Placed | None = None
         self._moved_at: deque[float] = deque(maxlen=MOVES_TOLD)
         self._learned_dead: deque[tuple[BrokerId, float]] = deque(maxlen=MOVES_TOLD)
@@ -206,6 +207,11 @@ class HealingBroker(Restorable):
             self._ticked = True  # silence counts only from the first tick
             founds = place.designated and not place.root and place.parent is None
             self.neighbours.watch(event.now)
+        elif event.stalled > self._stalled:
+            excused = max(0.0, min(event.stalled - self._stalled, event.now - place.now))
+            place.succession.excuse(excused)
+            place.probing.excuse(excused)
+        self._stalled = event.stalled
         place.now = event.now
         self.carrier.load.tick(event.now)
         self.tree_rounds.tick()

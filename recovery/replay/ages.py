@@ -4,7 +4,7 @@ Rules
 -----
 * Messages carry ages, because no two clocks are compared. While a message waits for a stalled broker its age
   grows, and nobody adds to it. A message that a broker processes soon after a stall may have waited as long
-  as the stall: in doubt, it has.
+  as the stall: in doubt, it has. So it is while the host of the broker does not get to what has arrived.
 * A failure that is noticed then may be as old, so the next round mends as far back.
 * If a subscription were older than its stated age, events of that time would be taken for older ones and not
   delivered. If a subscriber were disconnected for longer than its stated time, it would not be told what it
@@ -49,6 +49,7 @@ class Ages(Restorable):
         self._recovery = recovery
         self._rounds = rounds
         self._now = float("inf")  # before its first tick the broker was not stalled
+        self._stalled = 0.0  # how long its host had been behind at the last tick
         self._stood_still = (float("-inf"), 0.0)  # the end and the length of the last stall
         self.sees: Mapping[type, Handler] = {
             Ticked: self._on_tick,
@@ -58,8 +59,12 @@ class Ages(Restorable):
 
     def _on_tick(self, event: Ticked) -> list[Out]:
         before, self._now = self._now, event.now
-        if event.now - before > self._recovery.heartbeat_seconds:
-            seconds = event.now - before + self._waited(before)
+        stood = event.now - before
+        if stood <= self._recovery.heartbeat_seconds:
+            stood = min(stood, event.stalled - self._stalled)
+        self._stalled = event.stalled
+        if stood > 0:
+            seconds = stood + self._waited(before)
             self._stood_still = event.now, seconds
             self._rounds.stood_still(seconds, event.now, self._recovery.unnoticed_seconds)
         return [Inward(event)]

@@ -316,3 +316,38 @@ def test_a_large_load_that_the_store_does_not_take_is_a_copy_in_each_call(
 
 def test_in_one_process_nothing_is_called() -> None:
     assert told([events(3)], local=2)[3:] == (2, 0, 0, 0, 0)
+
+
+def test_a_member_of_this_process_takes_a_load_at_once_unless_an_earlier_one_is_out() -> None:
+    async def run() -> None:
+        loads: list[tuple[int, Any]] = []
+        missed: list[int] = []
+        answers: list[Any] = ["node", None, RuntimeError("it fails"), "node"]
+
+        def at_once(to: int, source: int, load: Any) -> Any:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            if answer is None:  # something is to be waited for
+                return gate
+            loads.append((to, load))
+            return answer
+
+        async def receive(to: int, source: int, messages: Any) -> str:
+            loads.append((to, messages))
+            return "node"
+
+        gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        member = Peer(1, receive, True, at_once=at_once)
+        group = MulticastGroup(0, [member], 0.001, lambda broker, ago, anew: missed.append(broker))
+        before = len(asyncio.all_tasks())
+        assert await group.fly([Installed(1)]) == 0
+        assert loads == [(1, [Installed(1)])] and len(asyncio.all_tasks()) == before
+        assert await group.fly([Installed(2)]) == 0, "it takes longer than anybody waits"
+        assert await group.fly([Installed(3)]) == 0 and answers[0] is not None, "in order, by a call"
+        gate.set_result("node")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert await group.fly([Installed(4)]) == 1 and missed == [1]
+
+    asyncio.run(run())

@@ -12,7 +12,8 @@ from patience import PATIENCE_SECONDS
 from ray.exceptions import RayActorError
 from rayvous.actors.host.admission import HostAdmission
 from rayvous.actors.host.attachments import GIVEN_UP_MAX, TAKEN_MAX, Attachments
-from rayvous.actors.host.collecting import collecting_nothing
+from rayvous.actors.host.clock import Clock
+from rayvous.actors.host.collecting import FROZEN_FROM, collecting_nothing, keep_for_good, let_go
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.requests import Accepted, Away, Lacking, Question, WhoAnswers
@@ -213,6 +214,23 @@ def test_the_clock_of_a_network_that_stood_still_is_behind_by_as_much() -> None:
         assert time.time() - host.clock.now() == pytest.approx(1e6, abs=60.0)
 
     go(test())
+
+
+def test_a_host_is_behind_from_half_a_heartbeat_after_a_turn_until_the_next() -> None:
+    """Reference: docs/decisions/0210: what others said then may lie unread."""
+    clock, now = Clock(2.0, 0.0), [100.0]
+    clock.now = lambda: now[0]  # type: ignore[method-assign]
+    assert clock.stalled() == 0.0 and not clock.is_behind(), "nobody was told the time yet"
+    clock.turn()
+    now[0] = 101.0
+    assert clock.stalled() == 0.0 and not clock.is_behind()
+    now[0] = 104.0
+    assert clock.stalled() == 3.0 and clock.is_behind()
+    clock.turn()
+    now[0] = 104.5
+    assert clock.stalled() == 3.0 and not clock.is_behind()
+    now[0] = 106.0
+    assert clock.stalled() == 4.0
 
 
 def test_only_so_many_given_up_processes_are_remembered() -> None:
@@ -498,3 +516,15 @@ def test_garbage_is_collected_again_after_a_block_without_also_one_that_fails() 
         assert not gc.isenabled(), "whoever has switched it off switches it on"
         _ = 1 / 0
     assert gc.isenabled()
+
+
+def test_what_a_host_has_made_for_many_brokers_is_looked_at_no_more_until_one_ends() -> None:
+    let_go()
+    try:
+        keep_for_good(FROZEN_FROM - 1)
+        assert gc.get_freeze_count() == 0
+        keep_for_good(FROZEN_FROM)
+        assert gc.get_freeze_count() > 0
+    finally:
+        let_go()
+    assert gc.get_freeze_count() == 0

@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from rayvous.actors.host.standing import LAPSE_HEARTBEATS, SILENT_HEARTBEATS, StandingHeartbeats, Stands
+from rayvous.actors.host.standing import (
+    HERE,
+    LAPSE_HEARTBEATS,
+    SILENT_HEARTBEATS,
+    StandingHeartbeats,
+    Stands,
+)
 from rayvous.protocol.ids import GROUP, BrokerId
 
 AWAY = {7: "there", 8: "there", 9: "elsewhere"}
@@ -160,3 +166,30 @@ def test_nothing_is_left_of_a_broker_that_is_forgotten() -> None:
     held(machine)
     machine.forget_all()
     assert machine.unconfirmed("there") == (Stands(1, 0, 7, None),)
+
+
+def test_what_has_arrived_stands_before_it_is_repeated() -> None:
+    machine = standing()
+    machine.says(0, 1, (1,), "well", 0.0, clear=False)
+    machine.settle(0, {1, 2}, lambda link: False)
+    assert machine.beats(1, HERE) == [] and not machine.all_held(0, {1})
+    machine.settle(0, {2}, lambda link: True)
+    assert machine.beats(1, HERE) == [], "it may never be said again"
+    machine.settle(0, {1, 2}, lambda link: link == 1)
+    assert machine.beats(1, HERE) == [(0, "well")] and machine.all_held(0, {1})
+
+
+def test_time_in_which_this_host_was_behind_is_nobodys_silence() -> None:
+    machine = standing()
+    machine.hears("there", (), 10.0, 2.0)
+    machine.goes_on(13.0, 3.0)
+    assert machine.silent(12.0, 2.0) == ["there"]
+    assert machine.silent(12.0, 3.0) == []
+    assert machine.silent(13.0, 3.0) == ["there"]
+
+
+def test_what_was_heard_before_this_host_was_behind_is_as_old_as_without_that() -> None:
+    machine = standing()
+    machine.hears("there", [Stands(7, 0, 1, "well")], 10.0, 2.0)
+    assert machine.heard(1, 0.0, 2.0) == {7: [10.0]}
+    assert machine.heard(1, 0.0, 5.5) == {7: [13.5]}

@@ -247,3 +247,12 @@ def test_a_designated_broker_that_is_heard_again_was_not_dead() -> None:
     assert asked(ticks(probing, 0.1, 0.1)) == [30]
     assert probing.handle(beat(D1)) == []
     assert ticks(probing, 0.2, 3.1) == []
+
+
+def test_time_in_which_the_host_did_not_get_to_what_arrived_does_not_count() -> None:
+    probing = watching(D1)
+    assert probing.handle(Ticked(3.0)) == []
+    probing.excuse(2.0)
+    assert ticks(probing, 5.0, 5.1) == [(5.1, Send(30, Probe(1)))]
+    probing.excuse(1.0)
+    assert ticks(probing, 5.2, 6.6) == [(6.6, Send(30, Probe(1)))]

@@ -106,3 +106,21 @@ def test_a_neighbour_is_probed_for_when_it_would_have_been_awake() -> None:
 
 def test_whom_a_member_listens_to() -> None:
     assert member(1).listens_to == {3} and member(3).listens_to == {1, 2}
+
+
+def test_members_whose_beats_lie_unread_are_not_silent() -> None:
+    """Reference: docs/decisions/0210-a-host-that-is-behind-suspects-nobody.md."""
+    speaker = Succession(Position(3, 0, "D1", (1, 2, 3), 3, None, ()), RECOVERY)
+    follower = Succession(Position(2, 0, "N2", (1, 2, 3), 3, None, ()), RECOVERY)
+    for now in range(1, 40):
+        for machine in (speaker, follower):
+            machine.excuse(0.9)  # of the second until the next tick
+            machine.handle(Ticked(float(now)))
+            machine.check()
+            assert machine.view == VIEW and machine.state is not ClusterRole.ELECTING, now
+        if now == 25:
+            break
+    found = [
+        now for now in range(26, 40) if speaker.handle(Ticked(float(now))) and speaker.view.members == (3,)
+    ]
+    assert found[0] == 26, "a tenth counts of the time before, and all of it from then on"

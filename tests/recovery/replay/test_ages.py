@@ -57,3 +57,11 @@ def test_a_failure_that_is_noticed_soon_after_is_as_old(noticed, repaired):
         if now == noticed:
             rounds.close("parent")
             assert rounds.pending_repair_seconds() == repaired
+
+
+def test_it_may_have_waited_for_as_long_as_the_host_did_not_get_to_it():
+    layer = Ages(RECOVERY, Rounds(10, 60.0))
+    for now, stalled in ((0.0, 0.0), (0.9, 0.4), (1.8, 0.8), (1.9, 0.8)):
+        layer.sees[Ticked](Ticked(now, 0.0, stalled))
+    (inward,) = layer.sees[Resume](Received("s", Resume({"p": 3}, 5.0, 1.0)))
+    assert inward.event.message.away_seconds == pytest.approx(1.8)
