@@ -101,8 +101,9 @@ def traffic_at() -> Callable[[rv.Network, dict[str, int], dict[str, int]], Traff
     return Traffic
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def net(ray_started: None) -> Iterator[rv.Network]:
+    """A network for tests that need any; while other files run, its processes take more than to start them again."""
     with rv.Network.launch(rv.ClusterTree(4, 2, degree=2), brokers_per_actor=2, trace_events=True) as network:
         yield network
         network.settle()

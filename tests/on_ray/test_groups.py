@@ -38,7 +38,7 @@ from rayvous.gateway.joined import Joined
 from rayvous.protocol.errors import ClientError, GroupEnded, InputError, NotGiven
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 
-KILLS = kills(10)
+KILLS = kills(5)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from ray.exceptions import RayActorError
 from rayvous.pipelines.ray_data.datasink import EventsDatasink
 from rayvous.protocol.errors import InputError
 
-DEATHS = kills(5)
+DEATHS = kills(3)
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -19,7 +19,7 @@ from rayvous.actors.network.sinks import FileSink
 from rayvous.protocol.errors import BrokerUnavailable, InputError
 from rayvous.protocol.messages.recovery import Recovery
 
-KILLS = kills(5)
+KILLS = kills(3)
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
 
 
