@@ -173,7 +173,9 @@ class PublisherQueue:
             group.append(self._asked.popleft())
             size = larger
         try:
-            fresh, accepted = await self._claimed(group)
+            fresh, accepted = group, list[tuple[_Asked, Accepted]]()
+            if any(asked.key is not None for asked in group):
+                fresh, accepted = await self._claimed(group)
             accepted += await self._accepted(fresh)
         except BaseException as error:
             _refuse(group, error)
@@ -184,8 +186,6 @@ class PublisherQueue:
 
     async def _claimed(self, group: list[_Asked]) -> tuple[list[_Asked], list[tuple[_Asked, Accepted]]]:
         """Claim the keys of a group; return the requests to publish, and those accepted before."""
-        if all(asked.key is None for asked in group):
-            return group, []
         try:
             answers = await self._outlet.claim([asked.request for asked in group])
         except BrokerUnavailable as error:  # events without a key need no claim

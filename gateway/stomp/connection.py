@@ -100,6 +100,9 @@ class _Subscribing:
 
 def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
     """Return all waiting events as one batch; EventError if its columns are too large."""
+    alone = sends[0].events
+    if len(sends) == 1 and isinstance(alone, EventBatch) and joined_bytes((alone,)) <= bytes_max:
+        return alone
     parts: list[EventBatch] = []
     plain: list[dict[str, Value]] = []
     expires: dict[int, float] = {}
@@ -297,7 +300,9 @@ class Connection:
         elif isinstance(out, Subscribe):
             return await self._begin_to_subscribe(frame, out)
         elif isinstance(out, Publish):
-            return await self._subscribed_all() and await self._collect(frame, out)
+            if self._over.is_set() or (self._subscribing and not await self._subscribed_all()):
+                return False
+            return self._collect(frame, out) or (await self._publish_all() and self._collect(frame, out))
         if not await self._all_done():
             return False
         try:
@@ -306,11 +311,10 @@ class Connection:
             self.fail(next(frames_of(frame)), str(error))
         return not self._over.is_set()
 
-    async def _collect(self, frame: Frame | Sends, out: Publish) -> bool:
-        """Let events wait for those behind them, to be published together; return whether to continue."""
-        if self._events + len(out.events) > self._gateway.limits.batch_events_max:
-            if not await self._publish_all():
-                return False
+    def _collect(self, frame: Frame | Sends, out: Publish) -> bool:
+        """Let events wait for those behind them, to be published together; return False if too many wait for that."""
+        if self._sends and self._events + len(out.events) > self._gateway.limits.batch_events_max:
+            return False
         self._sends.append(_Sent(frame, out.events, [], [], out.expires))
         self._events += len(out.events)
         return True
@@ -329,7 +333,9 @@ class Connection:
 
     async def _all_done(self) -> bool:
         """Carry out what was collected; return whether to continue."""
-        return await self._subscribed_all() and await self._publish_all()
+        if self._subscribing and not await self._subscribed_all():
+            return False
+        return not self._over.is_set() and await self._publish_all()
 
     async def _do(self, out: Out) -> None:
         core = self._core
