@@ -18,8 +18,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Literal, TypeAlias, TypeVar
 
 from ..protocol import checks
@@ -85,6 +85,7 @@ class Gateway:
         self._sessions: set[Session] = set()
         self._asking: set[asyncio.Task[object]] = set()  # continues even if the requester has gone
         self._sharing = 1  # number of gateways that share the limits of principals
+        self._refused = _Refusals(self.counts)
         self._working_bytes = 0
         self._closed = False
 
@@ -131,8 +132,7 @@ class Gateway:
         for present in self._present.values():
             present.share(gateways, self.clock())
 
-    @contextmanager
-    def working(self, size: int) -> Iterator[None]:
+    def working(self, size: int) -> AbstractContextManager[None]:
         """Count `size` bytes of body as in memory while the block runs; LimitReached if the total exceeds the limit."""
         most = self.limits.bodies_bytes_max
         if self._working_bytes + size > most:
@@ -142,22 +142,11 @@ class Gateway:
                     "bodies_bytes_max",
                     1.0,
                 )
-        self._working_bytes += size
-        try:
-            yield
-        finally:
-            self._working_bytes -= size
+        return _Working(self, size)
 
-    @contextmanager
-    def _refusals(self) -> Iterator[None]:
-        try:
-            yield
-        except AccessDenied as error:
-            self.counts[f"refused.{error.right}"] += 1
-            raise
-        except LimitReached as error:
-            self.counts[f"refused.{error.limit}"] += 1
-            raise
+    def _refusals(self) -> AbstractContextManager[None]:
+        """Count what is refused in the block."""
+        return self._refused
 
     @property
     def sessions(self) -> int:
@@ -201,6 +190,39 @@ class Gateway:
         except BaseException:
             present.queue = None  # the next publish tries again
             raise
+
+
+class _Working:
+    """Counts bytes of bodies as in memory; a class, since each publication has one, and a generator costs more."""
+
+    __slots__ = ("_gateway", "_size")
+
+    def __init__(self, gateway: Gateway, size: int) -> None:
+        self._gateway, self._size = gateway, size
+
+    def __enter__(self) -> None:
+        self._gateway._working_bytes += self._size
+
+    def __exit__(self, *error: object) -> None:
+        self._gateway._working_bytes -= self._size
+
+
+class _Refusals:
+    """Counts what is refused in a block; a class for the same reason."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, counts: Counter[str]) -> None:
+        self._counts = counts
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, AccessDenied):
+            self._counts[f"refused.{error.right}"] += 1
+        elif isinstance(error, LimitReached):
+            self._counts[f"refused.{error.limit}"] += 1
 
 
 class Session:
@@ -278,33 +300,26 @@ class Session:
                 )
             if key is not None and self.principal == ANONYMOUS:
                 raise AccessDenied("a key belongs to a principal: send a token", "publish")
-            batch, named = await self._read(events, key)
+            read = asyncio.to_thread(self._read, events, key) if takes_long(events) else None
+            batch, named = self._read(events, key) if read is None else await read
             batch = with_ttl(batch, seconds)
             with gateway.working(min(batch.nbytes, columns_bytes_max(limits))):
-                await self._pace(batch.work)
+                wait = self._of.pay(batch.work, limits.rate_wait_seconds, gateway.clock())
+                if wait > 0:
+                    await asyncio.sleep(wait)  # enforces the rate
                 queue = self._of.ready_queue or await gateway._queue(self._of)
                 accepted = await queue.publish(batch, flush=flush, key=named)
         gateway.counts["repeated" if accepted.repeated else "published"] += len(batch)
         return accepted
 
-    async def _read(
+    def _read(
         self, events: Sequence[Mapping[str, object]] | EventBatch, key: str | None
     ) -> tuple[EventBatch, Key | None]:
-        """Return events as a batch that may be published, and their key; what takes long is done in a thread."""
-        most, rights = columns_bytes_max(self._gateway.limits), self._of.rights
-
-        def read() -> tuple[EventBatch, Key | None]:
-            batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
-            rights.check_publish(batch)
-            return batch, None if key is None else named_by(key, batch.seen())
-
-        return await asyncio.to_thread(read) if takes_long(events) else read()
-
-    async def _pace(self, work: int) -> None:
-        """Wait as long as the rate of the principal requires for so much work; refuse if that is too long."""
-        wait = self._of.pay(work, self._gateway.limits.rate_wait_seconds, self._gateway.clock())
-        if wait > 0:
-            await asyncio.sleep(wait)  # enforces the rate
+        """Return events as a batch that may be published, and their key; in a thread, if that takes long."""
+        most = columns_bytes_max(self._gateway.limits)
+        batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
+        self._of.rights.check_publish(batch)
+        return batch, None if key is None else named_by(key, batch.seen())
 
     # Subscribing.
 
