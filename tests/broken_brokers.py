@@ -1,8 +1,8 @@
 """Twenty brokers with a rule switched off each, and a seed of chaos that fails with it: what is left of it, shrunk.
 
 ``python tests/broken_brokers.py`` shrinks all of them and prints a table of docs/chaos.md; ``python
-tests/broken_brokers.py search [FIRST_SEED] [NAME ...]`` another one: how many runs seeds need, and searches, until one
-fails.
+tests/broken_brokers.py search [first=SEED] [starts=COUNT] [runs=MAX] [NAME ...]`` another one: how many runs seeds
+need, and searches, until one fails, and how much CPU time.
 """
 
 from __future__ import annotations
@@ -136,49 +136,60 @@ def main() -> None:
     )
 
 
-STARTS: Final = range(0, 10_000, 1_000)
-"""The first seed of each row of seeds, and of each search, of which the mean is printed; more is added to each."""
-
-SEARCHED_MAX: Final = 60
+STEP: Final = 1_000
+"""How far the first seeds are from each other."""
 
 
-def compare(after: int, names: Sequence[str]) -> None:
+def compare(names: Sequence[str], first: int = 0, starts: int = 10, runs: int = 60) -> None:
     """Print how many runs it takes until a seed fails, and until a search fails, from the same first seeds."""
-    _line(["the broker", "seeds", "a search", "share of runs", "of CPU time"])
-    _line(["---"] * 5)
+    _line(
+        [
+            "the broker",
+            "seeds: median, mean",
+            "a search: median, mean",
+            "share of runs",
+            "of CPU time",
+            "each",
+        ]
+    )
+    _line(["---"] * 6)
     for broken in BROKEN:
         if names and broken.name not in names:
             continue
+        places = range(first, first + starts * STEP, STEP)
         (blind, seconds), (guided, taken) = (
-            _timed(partial(until, broken), after) for until in (_seeds_until, _searched_until)
+            _timed(partial(until, broken, runs), places) for until in (_seeds_until, _searched_until)
         )
         shares = sum(guided) / sum(blind), taken / seconds
-        _line([f"`{broken.name}`", _shown(blind), _shown(guided), *(f"{share:.2f}" for share in shares)])
+        _line([
+            f"`{broken.name}`", _shown(blind), _shown(guided), *(f"{share:.2f}" for share in shares),
+            f"{', '.join(map(str, blind))}; {', '.join(map(str, guided))}",
+        ])  # fmt: skip
 
 
-def _timed(until: Callable[[int], int], after: int) -> tuple[list[int], float]:
+def _timed(until: Callable[[int], int], places: Iterable[int]) -> tuple[list[int], float]:
     began = time.process_time()
-    return [until(start + after) for start in STARTS], time.process_time() - began
+    return [until(start) for start in places], time.process_time() - began
 
 
-def _seeds_until(broken: Broken, start: int) -> int:
-    for count in range(1, SEARCHED_MAX + 1):
+def _seeds_until(broken: Broken, runs: int, start: int) -> int:
+    """Return the number of the first seed that fails; one more than `runs` if none does."""
+    for count in range(1, runs + 1):
         if broken.run(broken.draw(start + count - 1)).outcome == VIOLATED:
             return count
-    return SEARCHED_MAX + 1
+    return runs + 1
 
 
-def _searched_until(broken: Broken, start: int) -> int:
+def _searched_until(broken: Broken, runs: int, start: int) -> int:
     def run(cases: Sequence[Case]) -> Iterator[Attempt]:
         return (broken.run(case, attempt) for case in cases)
 
-    found = search(broken.draw, seed=start, runs_max=SEARCHED_MAX, run=run)
-    return found.runs if found.failed is not None else SEARCHED_MAX + 1
+    found = search(broken.draw, seed=start, runs_max=runs, run=run)
+    return found.runs if found.failed is not None else runs + 1
 
 
 def _shown(runs: Sequence[int]) -> str:
-    each = ", ".join(f"over {SEARCHED_MAX}" if count > SEARCHED_MAX else str(count) for count in runs)
-    return f"{statistics.mean(runs):.1f} ({each})"
+    return f"{statistics.median(runs):g}, {statistics.mean(runs):.1f}"
 
 
 def _line(cells: Iterable[object]) -> None:
@@ -188,7 +199,8 @@ def _line(cells: Iterable[object]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["search"]:
-        numbers = [each for each in sys.argv[2:] if each.isdecimal()]
-        compare(sum(map(int, numbers)), [each for each in sys.argv[2:] if each not in numbers])
+        options = dict(each.split("=") for each in sys.argv[2:] if "=" in each)
+        chosen = [each for each in sys.argv[2:] if "=" not in each]
+        compare(chosen, **{name: int(number) for name, number in options.items()})
     else:
         main()

@@ -115,11 +115,21 @@ class Mutator:
         return changed
 
     def crowded(self, case: Case, others: Sequence[Case]) -> Case:
-        """Return a case with the faults of others in addition, as far as their targets exist."""
+        """Return a case with the faults of others in addition; where a target does not exist another one is hit."""
         for other in others:
             grown = self._with_faults_of(case, other, 1.0)
             case = grown if len(grown.plan.faults) <= FAULTS_MAX else case
         return wide_enough(tidy(case))
+
+    def staged(self, scenes: Sequence[Case]) -> Case:
+        """Return a case with these scenes, in the network of any of them that has several brokers.
+
+        What has no fault makes no scene. A fault whose target is not in that network hits another one.
+        """
+        acted = [scene for scene in scenes if scene.plan.faults]
+        several = [scene for scene in acted if len(_positions(scene)) > 1]
+        first = self._rng.choice(several or acted or list(scenes))
+        return self.chained(first, [scene for scene in acted if scene is not first])
 
     def chained(self, case: Case, others: Sequence[Case]) -> Case:
         """Return a case of several scenes: the faults of others follow, each time once all is undone.
@@ -275,7 +285,7 @@ class Mutator:
         )
 
     def take_faults(self, case: Case, moments: Sequence[Moment], other: Case) -> Case:
-        """Add faults of another case, as far as their targets exist here."""
+        """Add faults of another case; one whose target does not exist here hits another one, if it can."""
         return self._with_faults_of(case, other, self._rng.choice((0.5, 1.0)))
 
     def _with_faults_of(self, case: Case, other: Case, share: float) -> Case:
@@ -283,11 +293,8 @@ class Mutator:
         for fault in other.plan.faults:
             at = min(fault.at_seconds, case.plan.heal_seconds)
             if self._rng.random() < share and not isinstance(fault, Damage):
-                try:
-                    FaultPlan("taken", (fault,), fault.at_seconds).check(positions)
-                except InputError:
-                    continue
-                taken.append(replace(fault, at_seconds=at))
+                fits = [each for each in (fault, _within(fault, positions)) if _can_be(each, positions)]
+                taken += [replace(each, at_seconds=at) for each in fits[:1]]
         if _flat(other) != _flat(case) or not case.features.heals:
             return case
         return _with_faults(case, [*case.plan.faults, *taken])
@@ -457,6 +464,25 @@ CHANGES: Final[dict[Change, int]] = {
 
 def _positions(case: Case) -> Sequence[Position]:
     return topology_of(case.topology).positions()
+
+
+def _within(fault: Fault, positions: Sequence[Position]) -> Fault:
+    """Return a fault of a larger network as one of these brokers: of the same one each time, so what undoes it fits."""
+    there: dict[str, list[int]] = {
+        "broker": [place.broker for place in positions],
+        "cluster": sorted({place.cluster for place in positions}),
+    }
+    named = {name: ids for name, ids in there.items() if hasattr(fault, name)}
+    return replace(fault, **{name: ids[getattr(fault, name) % len(ids)] for name, ids in named.items()})
+
+
+def _can_be(fault: Fault, positions: Sequence[Position]) -> bool:
+    """Return whether a network has what a fault harms."""
+    try:
+        FaultPlan("taken", (fault,), fault.at_seconds).check(positions)
+    except InputError:
+        return False
+    return True
 
 
 def _flat(case: Case) -> bool:

@@ -2,10 +2,11 @@
 
 Rules
 -----
-* The first :data:`DRAWN_FIRST` cases are drawn, and later one in :data:`DRAWN_OF`. The first one is a seed as it is.
-  The others have :data:`SCENES` scenes, in turn of a seed each and of two at once: what a network costs beside its
-  faults, to build, to heal and to judge, is paid once for all.
-  The others are mutations of kept cases (`mutations`), most often of those that reached something rare (`corpus`).
+* The first :data:`DRAWN_FIRST` cases are drawn, and later one in :data:`DRAWN_OF`. Each has up to :data:`SCENES`
+  scenes, in turn of two seeds at once and of a seed each: what a network costs beside its faults, to build, to heal
+  and to judge, is paid once for all. Its network is that of one of them with several brokers: in a network of one
+  broker nothing happens between brokers, whatever else is drawn.
+* The others are mutations of kept cases (`mutations`), most often of those that reached something rare (`corpus`).
 * Cases are made in rounds from what is known when the round begins, at first of few cases, later of :data:`ROUND`, and
   their results are taken in order. So a search that is bounded by runs is the same again, in however many processes it
   runs.
@@ -158,7 +159,7 @@ class _Making:
         rng, corpus = self._rng, self._corpus
         if not corpus.entries or self._drawn < DRAWN_FIRST or rng.randrange(DRAWN_OF) == 0:
             self._drawn += 1
-            return self._next_scenes(1 + self._drawn % 2) if self._drawn > 1 else self._next_seed(), None
+            return self._next_scenes(1 + self._drawn % 2), None
         weights = corpus.weights()
         entry = corpus.choose(rng, weights)
         other = rng.choices(corpus.entries, weights)[0]
@@ -176,7 +177,7 @@ class _Making:
             mutator.crowded(self._next_seed(), [self._next_seed() for _ in range(at_once - 1)])
             for _ in range(SCENES)
         ]
-        return mutator.chained(scenes[0], scenes[1:])
+        return mutator.staged(scenes)
 
 
 __all__ = ["Found", "Run", "one_by_one", "search"]

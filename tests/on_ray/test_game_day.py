@@ -61,6 +61,8 @@ def test_it_is_killed_paused_and_reset_under_traffic_and_keeps_its_promises(
     assert {fault.strike.kind for fault in report.faults} == {"kill", "pause", "reset", "cut"}
     assert all(fault.whole_seconds is not None for fault in report.faults)
     assert "has a game day already" in refused[0]
+    assert sum(row.notified for row in report.latencies) == report.verdict.notifications_delivered
+    assert sum(row.published for row in report.latencies) == report.verdict.events_published
     traffic.verify(100, PATIENCE_SECONDS)
     status = flights.status()
     assert status.healthy and [note.text for note in status.notes] == said

@@ -8,7 +8,7 @@ import pytest
 from draws import slow, thorough
 from rayvous.faults.plans.case_files import case_from_dict, case_to_dict
 from rayvous.faults.plans.cases import publishes
-from rayvous.faults.plans.plans import Crash, FaultPlan, Restart
+from rayvous.faults.plans.plans import Crash, FaultPlan, Pause, Restart, Resume
 from rayvous.faults.searching.attempts import attempt
 from rayvous.faults.searching.mutations import ACTIONS_MAX, CHANGES, FAULTS_MAX, Mutator
 from rayvous.faults.searching.seen import Moment
@@ -145,6 +145,30 @@ def test_scenes_follow_one_another_each_once_everything_was_undone(options):
         assert after >= 2 * before, f"clients {kind} in each scene"
     numbers = [(each.client, each.number) for each in made.actions if each.do == "subscribe"]
     assert len(numbers) == len(set(numbers)), "a subscription has a number of its own"
+
+
+def test_scenes_play_in_a_network_of_several_brokers_and_each_has_faults():
+    mutator, cases = Mutator(Random(4)), [drawn(seed, {}) for seed in range(12)]
+    sizes = [len(topology_of(case.topology).positions()) for case in cases]
+    assert 1 in sizes and not all(case.plan.faults for case in cases), "as seeds are"
+    quiet = [case for case in cases if not case.plan.faults]
+    for turn in range(12):
+        made = mutator.staged([*cases[turn:], *cases[:turn]])
+        assert len(topology_of(made.topology).positions()) > 1 and made.topology in [
+            case.topology for case in cases if case.plan.faults
+        ]
+        assert case_from_dict(case_to_dict(made)) == made
+    assert mutator.staged(quiet[:1]) == quiet[0]
+    alone = [case for case, size in zip(cases, sizes, strict=True) if size == 1 and case.plan.faults]
+    assert mutator.staged(alone[:1]).topology == alone[0].topology
+
+
+def test_a_fault_of_a_larger_network_hits_one_broker_here_and_what_undoes_it_the_same_one():
+    case = replace(drawn(1, {}), plan=FaultPlan("none", (), 4.0))
+    there = len(topology_of(case.topology).positions())
+    other = replace(case, plan=FaultPlan("far", (Pause(1.0, there + 7), Resume(2.0, there + 7)), 4.0))
+    pause, resume = Mutator(Random(5)).crowded(case, [other]).plan.faults
+    assert 0 <= pause.broker == resume.broker < there
 
 
 def test_who_dies_in_a_scene_is_back_in_the_next():
