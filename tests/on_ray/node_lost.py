@@ -5,11 +5,12 @@ from contextlib import suppress
 from itertools import count, islice
 
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 
 TREE = rv.ClusterTree(3, 1, degree=1)  # a chain: 0 is the root, 1 in the middle, 2 the leaf
 LOST = 1
 EVENTS, MORE = 60, 5
-BOUND_SECONDS = 60.0
+BOUND_SECONDS = PATIENCE_SECONDS
 
 
 def take(subscriber, number):

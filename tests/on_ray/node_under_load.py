@@ -5,12 +5,13 @@ import time
 from itertools import count
 
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 
 NODES, CLUSTERS, MEMBERS = 3, 3, 4
 ROOT = 3
 """The root broker: designated in cluster 0, and on the first node."""
 EVENTS, PACE_SECONDS = 100, 0.02
-BOUND_SECONDS = 60.0
+BOUND_SECONDS = PATIENCE_SECONDS
 NAME = "under-load"
 
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 
 BOUND_SECONDS = 300.0
-PART_SECONDS = 600.0
+PART_SECONDS = 3 * PATIENCE_SECONDS
 PUBLISHED, MORE = 60, 5  # as in `node_lost`
 
 
