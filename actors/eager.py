@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -21,10 +21,10 @@ class _Rest(Generic[T]):
 
     __slots__ = ("_waited", "_work")
 
-    def __init__(self, work: Coroutine[Any, Any, T], waited: Any) -> None:
+    def __init__(self, work: Coroutine[object, object, T], waited: object) -> None:
         self._work, self._waited = work, waited
 
-    def __await__(self) -> Generator[Any, Any, T]:
+    def __await__(self) -> Generator[object, object, T]:
         waited = self._waited
         try:
             while True:
@@ -46,7 +46,7 @@ async def _carried_out(rest: _Rest[T]) -> T:
     return await rest
 
 
-def begun(work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
+def begun(work: Coroutine[object, object, T]) -> asyncio.Task[T] | None:
     """Begin work on the running event loop; return the task that carries out what is left, or None if nothing is.
 
     Its error is raised by this call, if it has one before it waits for anything.

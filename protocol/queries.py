@@ -62,7 +62,8 @@ class Heals(Query[bool]):
 class Said(TypedDict, total=False):
     """The place in the network that one broker reports; of the last two groups, it has those of its network's kind.
 
-    Fields of a tree that only a designated broker knows are empty at the others.
+    Fields of a tree that only a designated broker knows are empty at the others. `missed` has the brokers that have
+    missed something that this one sent, from then until it begins to repair that: nobody else knows of it yet.
     """
 
     broker: BrokerId
@@ -70,6 +71,7 @@ class Said(TypedDict, total=False):
     designated: bool
     settled: bool
     closed: Sequence[Link]
+    missed: Sequence[BrokerId]
     left: bool
     learned_dead: Sequence[tuple[BrokerId, float]]
 

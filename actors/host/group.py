@@ -234,7 +234,7 @@ class MulticastGroup:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _begun(self, peer: Peer, load: Any) -> str | Awaitable[str] | None:
+    def _begun(self, peer: Peer, load: object) -> str | Awaitable[str] | None:
         """Hand a load to a member of this process, after all that went before; None for a call that is to be made."""
         if peer.at_once is None or self._out[peer.broker, self._incarnations[peer.broker]]:
             return None

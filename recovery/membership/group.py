@@ -115,8 +115,12 @@ class Group:
         """
         place = self._place
         following = place.succession.state is ClusterRole.NORMAL and place.home.broker in place.view.members
-        mends = not self._missed.keys().isdisjoint(place.view.members)
-        return mends or (not place.designated and (self.dropped or not following))
+        return bool(self.to_mend()) or (not place.designated and (self.dropped or not following))
+
+    def to_mend(self) -> tuple[BrokerId, ...]:
+        """Return the members that have missed a multicast of this broker, for which it has not begun anew yet."""
+        members = self._place.view.members
+        return tuple(member for member in self._missed if member in members)
 
     # Succession.
 
@@ -382,7 +386,7 @@ class Group:
     def _mend(self) -> list[Out]:
         """Start afresh with the members that have missed something."""
         place = self._place
-        back = [member for member in self._missed if member in place.view.members]
+        back = self.to_mend()
         if not back:
             return []
         self._mend_at = place.now + place.recovery.heartbeat_seconds

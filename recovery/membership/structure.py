@@ -54,7 +54,7 @@ def structure_problems(survey: Survey, degree: int | None = None) -> list[str]:
 
 
 def unsettled(survey: Survey) -> list[str]:
-    """Return which brokers wait for subscriptions to be installed, or for a round."""
+    """Return which brokers wait for subscriptions to be installed, or for a round, or will begin one."""
     found = []
     for broker, one in sorted(survey.items()):
         if one.get("left"):
@@ -63,6 +63,8 @@ def unsettled(survey: Survey) -> list[str]:
             found.append(f"broker {broker} has closed links: {list(one['closed'])}")
         if not one["settled"]:
             found.append(f"broker {broker} waits for subscriptions to be installed")
+        if missed := one.get("missed"):
+            found.append(f"broker {broker} has yet to repair what {list(missed)} have missed")
     return found
 
 

@@ -339,6 +339,7 @@ class HealingBroker(Restorable):
             "round": self.rounds.current,
             "settled": place.router.settled(),
             "closed": self.rounds.closed_links(),
+            "missed": self.group.to_mend(),
             "searching": self.searching,
             "left": self.left,
             "moved_at": tuple(self._moved_at),

@@ -451,6 +451,7 @@ class HealingViews(Restorable):
             "membership_view": view,
             "settled": self.router.settled() and self.takes_part,
             "closed": self.rounds.closed_links(),
+            "missed": tuple(self._missed),
             "left": self.left,
             "learned_dead": tuple(self._learned_dead),
         }

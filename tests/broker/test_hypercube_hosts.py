@@ -87,6 +87,7 @@ def test_a_cube_as_it_was_built_has_no_problem() -> None:
         ({"version": 2}, "has view 1, the newest is 2"),
         ({"settled": False}, "waits for subscriptions"),
         ({"closed": ["c"]}, "has closed links"),
+        ({"missed": (1,)}, "broker 2 has yet to repair what [1] have missed"),
         ({"view_members": (ViewMember(0, 0, 1),)}, "alive are"),
         ({"left": True}, "alive are"),
     ],

@@ -60,6 +60,7 @@ def test_a_label_follows_the_role_of_its_broker() -> None:
         ("root", True, r"roots: \[0, 1\]"),
         ("settled", False, "waits for subscriptions"),
         ("closed", ["alice"], r"has closed links: \['alice'\]"),
+        ("missed", (4,), r"has yet to repair what \[4\] have missed"),
         ("parent", None, "has no living parent"),
         ("children", (), "does not know it"),
         ("path", (), r"says its path is \(\)"),
