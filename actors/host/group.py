@@ -8,7 +8,7 @@ Rules
 * The group reports each load: how many calls it took, to how many nodes, and how many bytes of events were
   written for it. A member reports its node with its answer.
 * A member of the same process takes a load at once, without a task: in a large cluster that is most of what its
-  beats cost.
+  beats cost. After some of them others on the event loop have a turn (`transport.PASSED_AT_ONCE`).
 * A dead member does not block the others. In a network that heals, a member that does not answer does not block
   them either: the group waits `patience_seconds` for it with each call, and the calls stay in flight in order.
   The group does not wait for a member whose host is unreachable while few calls to it are in flight. Otherwise

@@ -42,6 +42,9 @@ from .overdue import Overdue
 Receive = Callable[..., Awaitable[object]]
 AtOnce = Callable[..., str | Awaitable[str]]
 
+PASSED_AT_ONCE: Final = 64
+"""How often messages are passed on within this host in one turn of the event loop, before others have a turn."""
+
 LINK: Final = "link"
 GROUP_LANE: Final = "group"
 CARRIERS: Final = ("hosts_by_channel", "hosts_by_ray")
@@ -128,6 +131,7 @@ class Transport:
         self._hosted = hosted
         self._receive = receive
         self._receive_now = receive_now
+        self._passed_now = 0  # how often messages were passed to a broker here in this turn of the event loop
         self._died = died
         self._reborn = reborn
         self._peers: dict[BrokerId, Peer] = {}
@@ -379,7 +383,15 @@ class Transport:
         """Pass messages to a broker here now; None if it is elsewhere, or something has to be waited for before."""
         if self._receive_now is None or self.passage is not None or to not in self._hosted:
             return None
+        if self._passed_now == 0:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        elif self._passed_now == PASSED_AT_ONCE:
+            return None
+        self._passed_now += 1
         return self._receive_now(to, source, load, *self._said(source))
+
+    def _next_turn(self) -> None:
+        self._passed_now = 0
 
     def _said(self, source: BrokerId) -> tuple[float, ...]:
         """Return what a call of a broker here says beside its messages: the broker's incarnation, and the time."""
