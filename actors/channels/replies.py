@@ -155,17 +155,7 @@ class Reply(Generic[T]):
         return self._read()
 
     def __await__(self) -> Generator[Any, None, T]:
-        return self._wait(None).__await__()
-
-    async def within(self, seconds: float) -> T:
-        """Wait for the answer on an event loop, for so long.
-
-        Raises
-        ------
-        GetTimeoutError
-            If there is none in time.
-        """
-        return await self._wait(seconds)
+        return self.within(None).__await__()
 
     def _read(self) -> T:
         if self._error is not None:
@@ -173,7 +163,14 @@ class Reply(Generic[T]):
         answer = self._answer
         return pickle.loads(answer.content) if type(answer) is Packed else answer  # type: ignore[no-any-return]
 
-    async def _wait(self, seconds: float | None) -> T:
+    async def within(self, seconds: float | None) -> T:
+        """Wait for the answer on an event loop, for so long; with None for as long as it takes.
+
+        Raises
+        ------
+        GetTimeoutError
+            If there is none in time.
+        """
         if not self._done:
             loop, thread = asyncio.get_running_loop(), threading.get_ident()
             given: asyncio.Future[None] = loop.create_future()

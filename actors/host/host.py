@@ -191,7 +191,7 @@ class BrokerHost:
             log=self.log,
             channels=self.channels,
             departures=self.departures,
-            receive_now=self._receive_now,
+            receive_now=lambda *call: self.incoming.receive(*call, near=True),
         )
 
     def _make_resting(self) -> Awake:
@@ -447,16 +447,6 @@ class BrokerHost:
         """See :meth:`Incoming.receive`."""
         answer = self.incoming.receive(to, source, messages, incarnation, *since)
         return answer if isinstance(answer, str) else await answer
-
-    def _receive_now(
-        self,
-        to: BrokerId,
-        source: BrokerId,
-        messages: Sequence[LinkMessage],
-        incarnation: int = 0,
-        *since: float,
-    ) -> str | Awaitable[str]:
-        return self.incoming.receive_here(to, source, messages, incarnation, *since)
 
     host_beat = async_of("driver", Driver.host_beat)
 

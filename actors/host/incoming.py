@@ -126,34 +126,14 @@ class Incoming:
         messages: Sequence[LinkMessage],
         incarnation: int = 0,
         *since: float,
+        near: bool = False,
     ) -> str | Awaitable[str]:
-        """Take messages in order from a broker, or from the rendezvous point; give this Ray node."""
-        ways = self._transport
-        if self._numbered is None and ways.passage is None and ways.knows(source, incarnation):
-            return self._hand_on(to, source, messages, since)
-        return self._receive_later(to, source, messages, incarnation, since)
+        """Take messages in order from a broker, or from the rendezvous point; give this Ray node.
 
-    def receive_here(
-        self,
-        to: BrokerId,
-        source: BrokerId,
-        messages: Sequence[LinkMessage],
-        incarnation: int = 0,
-        *since: float,
-    ) -> str | Awaitable[str]:
-        """Take messages from a broker of this host, which awaits nothing but room: what they bring leaves soon."""
-        if self._numbered is None and self._transport.knows(source, incarnation):
-            return self._hand_on(to, source, messages, since, near=True)
-        return self._receive_later(to, source, messages, incarnation, since)
-
-    def _receive_later(
-        self,
-        to: BrokerId,
-        source: BrokerId,
-        messages: Sequence[LinkMessage],
-        incarnation: int,
-        since: tuple[float, ...],
-    ) -> Awaitable[str]:
+        With `near` they are of a broker of this host, which awaits nothing but room: what they bring leaves soon.
+        """
+        if self._at_once and self._transport.knows(source, incarnation):
+            return self._hand_on(to, source, messages, since, near=near)
         current = self._transport.current(source, incarnation)
         return self._hand_on_later(current, to, source, messages, since)
 

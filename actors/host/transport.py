@@ -279,8 +279,12 @@ class Transport:
         async def carry_slowly(load: list[LinkMessage]) -> int:
             made = time.monotonic()
             try:
-                if not isinstance(begun := self._at_once(to, source, load), str):
-                    await reach(to, source, load, seconds, begun)
+                begun = self._at_once(to, source, load)
+                if begun is None:
+                    await reach(to, source, load, seconds)
+                elif not isinstance(begun, str):
+                    async with asyncio.timeout(seconds):
+                        await begun
             except ActorDiedError:
                 raise
             except Exception as error:
@@ -358,16 +362,7 @@ class Transport:
         The function returns the Ray node of the other broker.
         """
 
-        async def reach(
-            to: BrokerId,
-            _: BrokerId,
-            load: Any,
-            seconds: float | None = None,
-            begun: Awaitable[str] | None = None,
-        ) -> object:
-            if begun is not None:
-                async with asyncio.timeout(seconds):
-                    return await begun
+        async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> object:
             if self.passage is not None:
                 await self.passage.passage(source, to, lane)
             peer = self._peers.get(to) or await self._find(to)

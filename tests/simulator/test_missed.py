@@ -7,6 +7,7 @@ import random
 
 import pytest
 from draws import seeds, slow
+from lacking import delivers_and_says_what_is_missing
 from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -20,12 +21,10 @@ from rayvous.protocol.messages.recovery import (
     TreeBeat,
 )
 from rayvous.protocol.messages.rounds import AskRound
-from rayvous.recovery.membership.structure import problems
 from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import survey_of
 
 CHAIN = ClusterTree(3, 3, degree=1)
 """Clusters of 0 1 2, 3 4 5 and 6 7 8, each below the one before; the last broker of each is its designated broker."""
@@ -185,12 +184,7 @@ def test_until_a_loss_is_repaired_the_network_says_that_it_has_not_settled(way):
     net.transport.break_link(source, to, over_group=over_group)
     for broker, publisher in PUBLISHERS.items():
         net.publish(publisher, broker, [{"n": 1}])
-    steps = 0  # in which something is missing, and nothing says so: it may be under way
-    while judge(net.account).notifications_delivered < 2 * len(net.positions):
-        net.advance(0.02)
-        steps = 0 if problems(survey_of(net)) else steps + 1
-        assert steps * 0.02 <= 0.1
-    assert net.now < 10.0
+    assert delivers_and_says_what_is_missing(net, 2 * len(net.positions)) < 10.0
 
 
 def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
