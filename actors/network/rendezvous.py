@@ -10,7 +10,9 @@ whose name was used before.
 If the network heals or its brokers have stores, the rendezvous point stores its state before it answers, so it
 resumes after its process dies and Ray restarts it. Every method is safe to repeat with the same arguments, because
 Ray repeats calls that were in flight when the process died. If both hold, the rendezvous point may also resume
-where an earlier network ended (`resume_from_store`).
+where an earlier network ended (`resume_from_store`). What hosts tell it by themselves is not
+repeated by Ray: they say it again anyway, and of a call that is in flight when the network ends Ray would print that
+it will be tried again.
 """
 
 from __future__ import annotations
@@ -255,6 +257,7 @@ class Rendezvous:
         if self._store is not None and sequences:
             self._store.write({}, {f"{SEQUENCE}{name}": self._sequences[name] for name in sequences})
 
+    @ray.method(max_task_retries=0)  # type: ignore[untyped-decorator]
     def hear(self, brokers: Sequence[BrokerId], sessions: Sequence[str]) -> None:
         """Free the names of clients of dead processes.
 
@@ -583,6 +586,7 @@ class Rendezvous:
         """Return what game days have said of late, oldest first."""
         return self._game_days.notes()
 
+    @ray.method(max_task_retries=0)  # type: ignore[untyped-decorator]
     def receive(self, source: BrokerId, messages: Sequence[RecoveryMessage]) -> None:
         """Handle messages from a broker and answer it."""
         if self._machine is None or self._directory is None:

@@ -3,6 +3,8 @@
 import json
 import multiprocessing
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import ray
@@ -29,8 +31,15 @@ def in_fork(net, publisher, subscriber, queue):
     queue.put({name: refused(call) for name, call in calls.items()})
 
 
+def close_slowly(point, seconds):
+    """Let the rendezvous point take so long to end; what brokers tell it meanwhile is in flight when it exits."""
+    close = point._store.close
+    point._store.close = lambda: (time.sleep(seconds), close())
+
+
 def main(out):
-    net = rv.Network.launch(rv.ClusterTree(1, 1), recovery=Recovery.for_tests())
+    recovery = Recovery.for_tests()
+    net = rv.Network.launch(rv.ClusterTree(1, 1), recovery=recovery)
     subscriber, publisher = net.subscriber("s"), net.publisher("p")
     subscriber.subscribe("x > 0")
     fork = multiprocessing.get_context("fork")
@@ -39,6 +48,8 @@ def main(out):
     child.start()
     found = {"forked": queue.get()}
     child.join()
+    slow = partial(close_slowly, seconds=10 * recovery.heartbeat_seconds)
+    ray.get(net.inspect.rendezvous.__ray_call__.remote(slow))
     net.shutdown()
     with rv.Network.launch(rv.ClusterTree(1, 1)) as left:
         left.publisher("p").publish({"x": 1})
