@@ -16,14 +16,15 @@ TIMES = float(os.environ.get("HURRY", "1"))
 
 PATIENCE_SECONDS = 300.0 * TIMES
 
-LOOK_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 0.05
 Found = TypeVar("Found")
 
 
-def until(found: Callable[[], Found]) -> Found:
-    """Poll until something is found or the time is up, and return the last result."""
+def until(found: Callable[[], Found], what: str = "what was awaited") -> Found:
+    """Poll until something is found, and return it; fail, saying what has not happened, when the time is up."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (now := found()) and time.monotonic() < deadline:
+    while not (now := found()):
+        assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS} s: {what}"
         time.sleep(LOOK_SECONDS)
     return now
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from rayvous.faults.checker.conditions import Rule
 from rayvous.faults.checker.ltl import earlier
 from rayvous.faults.checker.predicates import clients, events, notify
@@ -111,10 +111,7 @@ def test_what_lasts_ends_by_itself_when_the_process_of_the_game_day_is_killed(fl
         line = next(line for line in process.stdout if "  fault 1: slow" in line)
         process.kill()
     assert line
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(flights.inject(lambda host: host.transport.passage is not None)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: not any(flights.inject(lambda host: host.transport.passage is not None)))
     from rayvous.actors.host.handle import HostHandle
     from rayvous.faults.real.processes import PauseProcess
 
@@ -122,8 +119,7 @@ def test_what_lasts_ends_by_itself_when_the_process_of_the_game_day_is_killed(fl
     (_, pid), begun = ray.get(host.pid()), time.monotonic()
     host.inject(PauseProcess(1.0))
     state = Path(f"/proc/{pid}/stat")
-    while state.read_text().rpartition(")")[2].split()[0] != "T":
-        assert time.monotonic() < deadline
+    until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
     ray.get(host.pid())
     assert time.monotonic() - begun >= 0.9
     assert flights.await_convergence(PATIENCE_SECONDS) >= 0

@@ -5,7 +5,6 @@ Reference: docs/replay.md, docs/last-value.md and docs/groups.md.
 
 import json
 import queue
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ import httpx
 import pytest
 import rayvous as rv
 import stomp
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from rayvous.actors.groups.worker import GroupWorker
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, Principal, digest_of
@@ -251,10 +250,7 @@ def test_two_connections_of_stomp_share_a_group_and_what_one_refuses_or_leaves_c
 
 def until_subscribed(net: rv.Network, name: str) -> None:
     """Wait until a group is there with its subscription: STOMP says nothing of that by itself."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not [each for each in net.durable() if each.name == name]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: any(each.name == name for each in net.durable()))
 
 
 def test_two_streams_of_server_sent_events_share_a_group(net: rv.Network, url: str) -> None:

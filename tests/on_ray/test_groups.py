@@ -10,7 +10,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 import ray
 import rayvous as rv
 from kills import kills, rng
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from rayvous.actors.groups.actor import GroupActor
 from rayvous.actors.network import groups
 from rayvous.actors.network.directory import NAMESPACE, group_name
@@ -47,13 +47,6 @@ def net(ray_started: None) -> Iterator[rv.Network]:
         rv.ClusterTree(2, 2), name="grouped", recovery=rv.Recovery.for_tests(), brokers_per_actor=4
     ) as net:
         yield net
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_workers_share_and_say_of_each_event_what_became_of_it(net: rv.Network) -> None:

@@ -73,7 +73,7 @@ class Machines:
         with log.open("wb") as out:
             process = subprocess.Popen([*map(str, words)], env=self.environment, stdout=out, stderr=out)
         self._started.append(process)
-        assert until(lambda: says in log.read_text() or process.poll() is not None)
+        until(lambda: says in log.read_text() or process.poll() is not None)
         assert process.poll() is None, log.read_text()
         return process
 
@@ -118,7 +118,7 @@ class Machines:
             said.append(self.shell(*words))
             return said[-1].returncode == status
 
-        assert until(ended), said[-1]
+        until(ended, " ".join(map(str, words)))
         return said[-1]
 
     def end(self):

@@ -6,14 +6,13 @@ Reference: promises 1, 2, 3 and 6; paper 1, section 4.
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import ray
 import rayvous as rv
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from rayvous.faults.real.crash import crash
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -43,10 +42,7 @@ def clusters_from_the_root(net: rv.Network) -> list[int]:
 
 def await_rest(net: rv.Network) -> None:
     """Poll until all brokers but the root rest."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (resting := sum(sizes["resting"] for _, sizes in net.inspect.describe().nodes(data=True))) < 5:
-        assert time.monotonic() < deadline, f"{resting} of 6 rest"
-        time.sleep(0.1)
+    until(lambda: sum(sizes["resting"] for _, sizes in net.inspect.describe().nodes(data=True)) >= 5)
 
 
 def test_a_designated_broker_is_killed_between_its_parent_and_its_child(
@@ -193,13 +189,6 @@ def test_the_rendezvous_point_dies_and_then_the_root(
         traffic.published["late", late.publish({"x": 1, "odd": True})] = {"x": 1, "odd": True}
         traffic.verify(100, PATIENCE_SECONDS)
         elsewhere.close()
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_what_only_a_network_that_heals_can_do(net: rv.Network, ray_started: None) -> None:

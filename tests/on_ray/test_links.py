@@ -3,14 +3,13 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
 import rayvous as rv
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from rayvous.actors.channels.config import LINKS
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, Principal
 from rayvous.protocol.messages.recovery import Recovery
@@ -36,14 +35,6 @@ def linked(request: pytest.FixtureRequest, ray_started: None) -> Iterator[rv.Net
 def carried(net: rv.Network) -> set[bool]:
     """Return whether each broker calls others over connections of its own."""
     return {sizes.get("hosts_by_channel", 0) > 0 for _, sizes in net.inspect.describe().nodes(data=True)}
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Poll until a condition holds: connections open while calls go by Ray."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_events_arrive_once_and_in_order(linked: rv.Network, fresh: str) -> None:

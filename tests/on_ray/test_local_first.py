@@ -1,21 +1,10 @@
 """Publishers at a subscriber's own broker satisfy it, on real actors (paper 2, 2.3(1) and 2.4)."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 import rayvous as rv
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.interest.affinity import EVENTS_MIN
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    """Poll until a condition holds; fail with `what` after a time limit."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def recorded(net: rv.Network) -> int:

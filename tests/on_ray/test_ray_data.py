@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,19 +10,12 @@ import pytest
 import ray
 import rayvous as rv
 from kills import kills, rng
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from ray.exceptions import RayActorError
 from rayvous.pipelines.ray_data.datasink import EventsDatasink
 from rayvous.protocol.errors import InputError
 
 DEATHS = kills(3)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_dataset_of_what_comes_until_there_is_enough(healing: rv.Network, fresh: str) -> None:

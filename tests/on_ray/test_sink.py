@@ -13,7 +13,7 @@ import pytest
 import ray
 import rayvous as rv
 from kills import kills, rng
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from rayvous.actors.network.directory import NAMESPACE, sink_name
 from rayvous.actors.network.sinks import FileSink
 from rayvous.protocol.errors import BrokerUnavailable, InputError
@@ -21,13 +21,6 @@ from rayvous.protocol.messages.recovery import Recovery
 
 KILLS = kills(3)
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def actor_of(net: rv.Network, name: str) -> ray.actor.ActorHandle:

@@ -15,7 +15,7 @@ import pytest
 import ray
 import rayvous as rv
 from kills import kills, rng
-from patience import PATIENCE_SECONDS
+from patience import PATIENCE_SECONDS, until
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from rayvous.actors.network.directory import NAMESPACE, sink_name
@@ -34,13 +34,6 @@ def net(spark_on_ray: SparkSession) -> Iterator[rv.Network]:
         rv.ClusterTree(1, 2), name="streamed", brokers_per_actor=2, recovery=patient
     ) as made:
         yield made
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def begun(rows: DataFrame, folder: Path, name: str, take: Callable[[DataFrame, int], None]) -> Any:
