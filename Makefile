@@ -7,8 +7,8 @@ PACKAGE := __init__.py py.typed $(patsubst %/,%,$(dir $(wildcard */__init__.py))
 TYPES  := MYPYPATH=$(VENV)/types $(BIN)/mypy -p rayvous
 NO_RAY := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
 
-# Python compiles a module once and keeps that, whatever the environment says: hundreds of processes are started here,
-# and each would compile the package again.
+# Python compiles a module once, when it is imported, and keeps that, whatever the environment says: hundreds of
+# processes are started here, and each would compile the package again. So pip compiles nothing ahead.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check lint types fast slow thorough ray spark real kills beside bench mutants docs clean setup
@@ -17,7 +17,9 @@ setup: $(STAMP) $(VENV)/types
 
 $(STAMP): pyproject.toml routing/matching/kernel.c routing/matching/kernel_hot.h
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[all,dev]'
+	@# The pip that comes with Python 3.11 takes twice as long to find what is needed; without a newer one it does.
+	-$(BIN)/pip install --quiet --no-compile --upgrade pip
+	$(BIN)/pip install -qq --no-compile --editable '.[all,dev]'
 	touch $@
 
 # The package under its name, for what reads sources: without the tests, and without what is in $(VENV).
