@@ -23,7 +23,7 @@ import pytest
 import ray
 import typer
 from chromium import browser as browser
-from dealing import OneSpark
+from dealing import FromTheEnd, OneSpark
 from draws import COLLECTED, PARTS, draw_fewer
 from hypothesis import HealthCheck, settings
 from rayvous.actors.network.launching import prepare_workers
@@ -48,6 +48,11 @@ def pytest_addoption(parser):
     parser.addoption(
         "--rewrite", action="store_true", help="write the golden traces anew from what happens now"
     )
+
+
+def pytest_configure(config):
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
+        config.pluginmanager.register(FromTheEnd())
 
 
 @pytest.hookimpl(tryfirst=True)
