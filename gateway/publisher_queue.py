@@ -1,5 +1,8 @@
 """The publications of one principal, in order: while one batch is in flight, later events form the next batch.
 
+Where several clients publish, the next batch also waits, for a few turns of the event loop, for those that the last one
+has answered. What an event costs a gateway and its broker depends on how many come with it.
+
 Events published under a key are claimed first, so that they are published once (`recovery.replay.repeats`).
 """
 
@@ -35,6 +38,11 @@ EVENTS_AT_ONCE: Final = 256
 """How many flat events are read on the loop; more are read in a thread."""
 BEGUN_EVENTS: Final = 8
 """Up to how many events are published in the turn in which they come. More wait for what comes with them."""
+QUIET_TURNS: Final = 4
+"""What is published waits for company until none has come for so many turns of the event loop. What a client has sent
+that has just been answered is here within three."""
+TURNS_MAX: Final = 16
+"""How many turns of the event loop it waits for company at most."""
 COLUMNS_TO_BODY: Final = 8
 """How many times larger than a body its events may be as columns."""
 
@@ -122,6 +130,7 @@ class PublisherQueue:
         self._asked: deque[_Asked] = deque()
         self._events = 0
         self._work: asyncio.Task[None] | None = None
+        self._company = False  # whether the last call was for several requests, or some waited for it
 
     async def publish(self, batch: EventBatch, *, flush: bool = False, key: Key | None = None) -> Accepted:
         """Publish events, and return when they are accepted, or with `flush` delivered.
@@ -157,9 +166,20 @@ class PublisherQueue:
     async def _publish_all(self) -> None:
         try:
             while self._asked:
-                await self._publish_some()
+                if self._company:
+                    await self._gather()
+                if self._asked:  # else it was closed meanwhile
+                    await self._publish_some()
         finally:
             self._work = None
+
+    async def _gather(self) -> None:
+        """Wait as long as more comes, which is published by the same call; a few events do not wait."""
+        quiet, waited, had = 0, 0, self._events
+        while BEGUN_EVENTS < had < CALL_EVENTS_MAX and quiet < QUIET_TURNS and waited < TURNS_MAX:
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if self._events == had else 0
+            waited, had = waited + 1, self._events
 
     async def _publish_some(self) -> None:
         group = [self._asked.popleft()]
@@ -182,6 +202,7 @@ class PublisherQueue:
             return
         finally:
             self._events -= size
+            self._company = len(group) > 1 or bool(self._asked)
         await self._answer(accepted)
 
     async def _claimed(self, group: list[_Asked]) -> tuple[list[_Asked], list[tuple[_Asked, Accepted]]]:
