@@ -32,9 +32,7 @@ def test_the_kernel_keeps_to_its_memory_and_to_what_c_defines(tmp_path: Path) ->
     if compiler is None or not before:
         pytest.skip("there is no gcc with sanitizers: apt-get install gcc")
     package = tmp_path / "rayvous"
-    kept = shutil.ignore_patterns(
-        ".*", "out", "build", "docs", "examples", "*.so", "*.egg-info", "__pycache__"
-    )
+    kept = shutil.ignore_patterns(".*", "out", "build", "docs", "examples", "*.so", "*.egg-info")
     shutil.copytree(ROOT, package, ignore=kept)
     folder = package / "routing" / "matching"
     build = [compiler, "-shared", "-fPIC", "-O1", "-g", SANITIZERS, "-fno-sanitize-recover=undefined"]
