@@ -1,6 +1,10 @@
 """The part of a host that exports the sizes and counts of its brokers to Ray's metrics every few seconds.
 
-Rule: it reads only values that exist anyway, so no event waits for it. Reading changes nothing.
+Rules
+-----
+* It reads only values that exist anyway, so no event waits for it. Reading changes nothing.
+* Ray forgets the value of a gauge with each report. So a resting broker is exported, too, but what it has is read once
+  in a rest: it has not changed since. The age of what durable subscribers have waiting does; it is read each time.
 """
 
 from __future__ import annotations
@@ -67,7 +71,7 @@ class Metering:
     def look(self) -> None:
         """Export the state of all brokers here, and the departure of those that have left.
 
-        Resting brokers are exported in turn, since their state does not change.
+        Resting brokers are exported in turn.
         """
         self._looks += 1
         here = {
@@ -83,8 +87,21 @@ class Metering:
             hosted = self._hosted_brokers[broker]
             if hosted.rests_until is not None and (self._looks + broker) % LOOKS_A_REST:
                 continue
-            metrics.look(place_of(hosted), sizes_of(hosted))
+            rest = _rest_of(hosted)
+            if rest is not None and rest == metrics.looked_in:
+                metrics.look_again()
+                continue
+            sizes = sizes_of(hosted)
+            metrics.look(place_of(hosted), sizes)
+            metrics.looked_in = None if sizes.get("durable_events") or sizes["outbox_events"] else rest
 
     def _say_end(self, looking: asyncio.Task[None]) -> None:
         if not looking.cancelled() and looking.exception() is not None:
             self._log.error("the metrics of this host have stopped", exc_info=looking.exception())
+
+
+def _rest_of(hosted: HostedBroker) -> tuple[float, ...] | None:
+    """Return what tells a rest of a broker from others, and what its clients may change in it; None if it is awake."""
+    if hosted.rests_until is None:
+        return None
+    return hosted.rests_until, hosted.ticked_at, len(hosted.owners), hosted.tally.shed, hosted.past_ttl

@@ -77,13 +77,20 @@ class BrokerMetrics:
         The network's name.
     place
         The broker's place at the start.
+
+    Attributes
+    ----------
+    looked_in
+        In which rest of the broker it was looked at last; None if that may have changed since, or it was awake.
     """
 
     def __init__(self, instruments: Instruments, network: str, place: Position) -> None:
+        self.looked_in: tuple[float, ...] | None = None
         self._instruments = instruments
         self._network = network
         self._labels = self._labels_of(place)
         self._counted: dict[str, int] = {}
+        self._sizes = [0] * len(GAUGES)
         self._observed: list[float] = []
 
     def _labels_of(self, place: Position) -> dict[str, str]:
@@ -103,8 +110,17 @@ class BrokerMetrics:
             self._counted[name] = now
             if more > 0:
                 self._instruments.counters[name].inc(more, labels)
-        for name, (size, _) in GAUGES.items():
-            self._instruments.gauges[name].set(sizes.get(size, 0), labels)
+        self._sizes = [sizes.get(size, 0) for size, _ in GAUGES.values()]
+        self._set_gauges()
+
+    def look_again(self) -> None:
+        """Export the same sizes as the last time; nothing was counted since."""
+        self._tell_observed()
+        self._set_gauges()
+
+    def _set_gauges(self) -> None:
+        for gauge, size in zip(self._instruments.gauges.values(), self._sizes, strict=True):
+            gauge.set(size, self._labels)
 
     def leave(self) -> None:
         """Set the gauges to 0: the broker is gone."""

@@ -1,8 +1,11 @@
 """What brokers report to Ray's metrics: differences of their counts, labelled with their place."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
-from rayvous.actors.host.metering import Metering
+import pytest
+from rayvous.actors.host.hosted_broker import HostedBroker
+from rayvous.actors.host.metering import LOOKS_A_REST, Metering
 from rayvous.actors.telemetry import metrics
 from rayvous.actors.telemetry.metrics import COUNTERS, GAUGES, LABELS, BrokerMetrics, Instruments
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -102,3 +105,66 @@ def test_a_host_without_a_network_tells_nothing():
     metering = Metering({}, None)
     metering.begin()  # without a loop, starting a task would raise
     assert metering.of(ROOT) is None
+
+
+class Resting:
+    """A host with one broker, which rests, and counts how often what it has is read."""
+
+    def __init__(self, **sizes):
+        self.instruments, metrics = fresh()
+        self.sizes, self.read = sizes, 0
+        broker = SimpleNamespace(position=ROOT, describe=self._describe, ask=lambda query: None)
+        telemetry = SimpleNamespace(dropped_rows={})
+        self.hosted = HostedBroker(broker, telemetry, metrics, rests_until=10.0, ticked_at=1.0)
+        self.metering = Metering({ROOT.broker: self.hosted}, None)
+
+    def _describe(self):
+        self.read += 1
+        return self.sizes
+
+    def report(self):
+        """Return what Ray reports of a gauge: what was set since the last report."""
+        gauge = self.instruments.gauges["rayvous_filters"]
+        gauge.values.clear()
+        for _ in range(LOOKS_A_REST):
+            self.metering.look()
+        return gauge.values.get(AT_ROOT)
+
+
+def test_what_a_resting_broker_has_is_read_once_and_in_each_report():
+    host = Resting(filters=3)
+    assert [host.report() for _ in range(3)] == [3, 3, 3] and host.read == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ticked_at": 2.0},
+        {"rests_until": 11.0},
+        {"owners": {"a": None}},
+        {"past_ttl": 1},
+        {"tally": SimpleNamespace(shed=1)},
+    ],
+    ids=str,
+)
+def test_what_a_broker_has_is_read_again_in_another_rest_and_when_its_clients_have_changed(change):
+    host = Resting(filters=3)
+    host.report()
+    host.sizes = {"filters": 4}
+    for name, value in change.items():
+        setattr(host.hosted, name, value)
+    assert host.report() == 4 and host.read == 2
+
+
+def test_what_waits_for_durable_subscribers_is_read_each_time_since_its_age_rises():
+    host = Resting(filters=3, durable_events=1)
+    assert [host.report() for _ in range(3)] == [3, 3, 3] and host.read == 3
+    host.sizes = {"filters": 3}
+    assert [host.report() for _ in range(3)] == [3, 3, 3] and host.read == 4
+
+
+def test_a_broker_that_is_awake_is_read_each_time():
+    host = Resting(filters=3)
+    host.hosted.rests_until = None
+    host.report()
+    assert host.read == LOOKS_A_REST
