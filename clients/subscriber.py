@@ -14,6 +14,8 @@ Rules
   the histories of brokers (`past`), before anything later is handed on, and acknowledged apart from the position, which
   no broker needs to know. When the past of a publisher is acknowledged, the position is behind it. A past of which only
   the last event per key is wanted stays until all of it is acknowledged.
+* Before it comes to a broker, a subscriber asks what the clock there reads (`approach`), and then says how old its
+  subscriptions are. So the broker counts back from a moment of its own clock, however long that was under way.
 * What is lost of the past, whoever reads it says. What its broker reports to be lost is what is no longer sent again,
   and of that the past may still be in a history. So reports wait until the past is read, and count behind it.
 * A subscription is in force from when a broker has first confirmed it, or has said that local publishers
@@ -22,7 +24,7 @@ Rules
 
 Pure: a host tells this machine what happens and sends what it returns, over one connection, in order.
 `publisher` has the same for publishers, and `link` numbers the messages where brokers do.
-Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
+Source: docs/decisions/0011-recovery.md, 0015-exactly-once.md and 0218-a-moving-subscriber-reads-the-clock.md.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from ..protocol.messages.pubsub import (
     HasConsumed,
     HasHad,
     Lost,
+    ReadClock,
     Register,
     Resume,
     Unanswered,
@@ -480,7 +483,21 @@ class SubscriberMachine:
 
     # Moves and restarts.
 
-    def arrive(self, now: float, away_seconds: float = 0.0, incarnation: int = 0) -> list[ClientMessage]:
+    def approach(self) -> list[ClientMessage]:
+        """Return what to ask a broker before the subscriber comes to it: what its clock reads (`ClockReads`).
+
+        Return nothing if none of its subscriptions is in force anywhere: then it can come at once.
+        """
+        self.unconfirmed = set(self._subscriptions)
+        return [ReadClock()] if self._begins else []
+
+    def arrive(
+        self,
+        now: float,
+        away_seconds: float = 0.0,
+        incarnation: int = 0,
+        clock: float | None = None,
+    ) -> list[ClientMessage]:
         """Return the messages for a broker to which the subscriber comes: what it has had, and what is in force.
 
         Parameters
@@ -491,13 +508,15 @@ class SubscriberMachine:
             The longest time for which the subscriber may not have heard from its broker.
         incarnation
             The number of its incarnation there, if it is durable.
+        clock
+            What the broker has answered to `approach`; None if it was not asked.
         """
         self.incarnation = incarnation
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
         self.answers.clear()
         numbers = tuple(self.in_force)
-        return [self._resume(now, away_seconds, numbers), *self.request(numbers)]
+        return [replace(self._resume(now, away_seconds, numbers), clock=clock), *self.request(numbers)]
 
     def _resume(self, now: float, away_seconds: float, numbers: tuple[int, ...]) -> Resume:
         since = float("inf") if self._since is None else now - self._since

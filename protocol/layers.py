@@ -93,6 +93,8 @@ class Restored:
         Its subscriptions.
     begins
         Where each of them begins that was confirmed, by number, as in `Resume`.
+    made
+        When each of them was made, by number; `since` for others, which an earlier version has stored.
     """
 
     client: ClientId
@@ -100,6 +102,7 @@ class Restored:
     since: float
     registers: tuple[Register, ...]
     begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
+    made: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,8 @@ class Host:
         The broker above it at the start.
     attached
         The number of the connection of each client that it has heard.
+    asked
+        The same of each client that has asked it for the time, and may be about to come.
     links
         The links whose messages are lost when it dies.
     connections, group_connections, group
@@ -99,6 +101,7 @@ class Host:
 
     __slots__ = (
         "alive",
+        "asked",
         "attached",
         "boot",
         "cleared",
@@ -143,6 +146,7 @@ class Host:
         self.alive = self.paused = self.serving = self.leaving = self.retiring = self.gone = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
+        self.asked: dict[ClientId, int] = {}
         self.links: list[Connection] = []
         self.connections: dict[BrokerId, Connection] = {}
         self.group_connections: dict[BrokerId, Connection] = {}
@@ -179,6 +183,7 @@ class Host:
         self.fuse = None
         self.waiting.clear()
         self.attached.clear()
+        self.asked.clear()
         for link in self.links:
             link.lose()
         self.gone = self.retiring  # a broker that was to leave is not restarted

@@ -46,7 +46,7 @@ from ..protocol.features import Features
 from ..protocol.ids import BrokerId
 from ..protocol.messages.admission import AdmissionConfig
 from ..protocol.messages.handover import Bequest
-from ..protocol.messages.pubsub import Events
+from ..protocol.messages.pubsub import Events, ReadClock
 from ..protocol.messages.recovery import RENDEZVOUS, Recovery
 from ..protocol.scenarios.scenario import LinkModel
 from ..protocol.stability import Stability
@@ -340,7 +340,8 @@ class SimulatedNetwork:
     def step(self, host: Host, event: Received | Ticked | Died | Drained | Missed) -> None:
         """Let a process handle an event, and carry out the returned effects."""
         if isinstance(event, FromClient):
-            host.attached[event.source] = event.connection
+            comes = host.asked if type(event.message) is ReadClock else host.attached
+            comes[event.source] = event.connection
             if self._quotas and type(event.message) is Events:
                 self.step(host, Ticked(self.now))  # quotas are per second
         if type(event) is Ticked:

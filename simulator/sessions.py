@@ -49,7 +49,7 @@ from ..protocol.messages.admission import (
     required,
 )
 from ..protocol.messages.handover import Bequest
-from ..protocol.messages.pubsub import Answers, Detach, Events, Lost, Unanswered
+from ..protocol.messages.pubsub import Answers, ClockReads, Detach, Events, Lost, Unanswered
 from ..protocol.queries import AcceptedOf, WaitingOf
 from ..protocol.traces.account import Account
 from ..recovery.replay.history import HistoryAt, Span
@@ -95,6 +95,8 @@ class ClientSession:
         Where in the past its subscriptions are to begin that are not all in force, and whose last events it wants.
     behind
         Of a subscriber whose past is being read: what has arrived meanwhile.
+    held
+        Of a subscriber that has asked the broker to which it moves for the time: what it says meanwhile, behind that.
     """
 
     __slots__ = (
@@ -104,6 +106,7 @@ class ClientSession:
         "connection",
         "first",
         "heard_at",
+        "held",
         "home",
         "homes",
         "incarnation",
@@ -130,6 +133,7 @@ class ClientSession:
         self.begins: Beginning | None = None
         self.last_per: str | None = None
         self.behind: list[tuple[EventBatch, Rows]] | None = None
+        self.held: list[object] | None = None
         self.connect(home)
 
     def connect(self, home: Host) -> None:
@@ -259,14 +263,17 @@ class Sessions:
                 self._remind(session)
             say_now_and_then(self._network, self, session)
         else:
-            session.left, session.first = False, home
+            session.left, session.first, session.held = False, home, None
             session.connection += 1
             session.connect(home)
         self.places.put(CLIENT, client, broker)
         return session
 
     def tell(self, session: ClientSession, messages: Sequence[Any]) -> None:
-        """Send messages of a client to its broker, numbered if its link has numbers."""
+        """Send messages of a client to its broker, numbered if its link has numbers; to one to which it comes, then."""
+        if session.held is not None:
+            session.held += messages
+            return
         for message in messages:
             if isinstance(message, Events):
                 self._network.transport.sent["publish"][Events] += 1
@@ -563,6 +570,11 @@ class Sessions:
         news = effect.news
         if isinstance(news, LetIn):
             self._let_in(host, effect.client, news.number)
+        elif isinstance(news, ClockReads):
+            over = host.asked.get(effect.client)  # it is not attached here, or in an earlier incarnation
+            arrives = self._arrives(host, effect)
+            self._network.at(arrives, self._hear, host, host.incarnation, over, 0, effect, self._clock_read)
+            return
         elif isinstance(news, OverQuota):
             self._refused(host, effect.client, news)
         if isinstance(news, HeldBack | LetIn) and news.seconds:
@@ -615,7 +627,7 @@ class Sessions:
         """Let a client move to another broker; return False if it cannot, or is there already."""
         if not session.alive or session.left or not target.alive or target is session.home:
             return False
-        if session.connected:
+        if session.connected and session.held is None:
             left: Sequence[object] = [] if session.publisher is None else session.publisher.leave()
             if session.subscriber is None or not session.subscriber.durable:
                 left = [
@@ -638,12 +650,29 @@ class Sessions:
         if session.publisher is not None:
             session.homes.append(target)
             self.tell(session, session.publisher.arrive(now))
-        else:
-            machine = subscriber(session)
-            self.tell(
-                session, machine.arrive(now, now - session.heard_at, machine.incarnation + machine.durable)
-            )
-            self.tell(session, machine.request())  # no call waits for these, which would repeat them
+            session.heard_at = now
+            return
+        held, session.held = session.held or [], None
+        asked = subscriber(session).approach()
+        self.tell(session, asked)
+        session.held = held
+        if not asked:
+            self.come(session, None)
+
+    def _clock_read(self, session: ClientSession, effect: Inform) -> None:
+        assert isinstance(effect.news, ClockReads)
+        self.come(session, effect.news.now)
+
+    def come(self, session: ClientSession, clock: float | None) -> None:
+        """Let a subscriber come to its broker, whose clock it has read if it had to, if it has not come there."""
+        if session.held is None:
+            return
+        machine, now = subscriber(session), self._network.now
+        held, session.held = session.held, None
+        away, incarnation = now - session.heard_at, machine.incarnation + machine.durable
+        self.tell(session, machine.arrive(now, away, incarnation, clock))
+        self.tell(session, machine.request())  # no call waits for these, which would repeat them
+        self.tell(session, held)
         session.heard_at = now
 
     def inherit_subscribers(self, host: Host, trustee: Host) -> None:
@@ -670,7 +699,7 @@ class Sessions:
 
     def _has_heard(self, session: ClientSession) -> None:
         """Note that its broker was alive up to now, since clients poll all the time."""
-        if session.alive and session.incarnation == session.home.incarnation:
+        if session.alive and session.incarnation == session.home.incarnation and session.held is None:
             session.heard_at = max(session.heard_at, self._network.now - self._network.links.client_seconds)
 
     def _died(self, host: Host, paused: bool) -> None:

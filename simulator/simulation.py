@@ -238,7 +238,7 @@ class Simulation(SimulatedNetwork):
         machine = SubscriberMachine(durable=True)
         machine.restore(subscriber(session).record())
         machine.rewind(beginning.since, beginning.marks)
-        session.subscriber = machine
+        session.subscriber, session.held = machine, None
         session.connection += 1
         self.clients.account_of(client).rolled_back(client, machine.acknowledged)
         if session.alive:
@@ -305,6 +305,7 @@ class Simulation(SimulatedNetwork):
             for number in session.subscriber.subscriptions:
                 session.subscriber.cancel(number)
                 self.clients.account_of(client).cancelled(self.now, client, number)
+        self.clients.come(session, None)
         self.clients.tell(session, [Detach()])
         session.left = True
         self.clients.places.leave(CLIENT, client)
@@ -468,7 +469,7 @@ class Simulation(SimulatedNetwork):
         machine = session.subscriber
         if not session.alive or (machine is not None and not machine.durable):
             return False
-        session.alive = False
+        session.alive, session.held = False, None
         session.connection += 1
         if machine is not None:
             session.subscriber = SubscriberMachine(durable=True)

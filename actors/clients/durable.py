@@ -102,24 +102,27 @@ class DurableSubscriber(Subscriber):
         seen = float(self._record_found["seen"])
         host = self.host
         try:
-            patience = self._features.times.client_patience_seconds
-            incarnation = self._machine.incarnation
-            await self._say_here(host, self.broker, time.time() - seen, patience, incarnation)
+            async with asyncio.timeout(self._features.times.client_patience_seconds):
+                clock = await self._clock_at(host, self.broker)
+                await self._say_here(host, self.broker, seen, clock, self._machine.incarnation)
         except (RayActorError, BrokerUnavailable, TimeoutError) as error:
             await self.move(host, isinstance(error, ActorDiedError))
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
+        async with asyncio.timeout(patience_seconds):
+            clock = await self._clock_at(host, broker)
         self._inbox.host = host  # from here on nothing from the old broker is accepted
         incarnation = await answered(
             self._rendezvous.renew.remote(self.name, self._machine.incarnation, broker)
         )
-        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds, incarnation)
+        async with asyncio.timeout(patience_seconds):
+            await self._say_here(host, broker, self._inbox.heard_at, clock, incarnation)
 
     async def _say_here(
-        self, host: Any, broker: BrokerId, away: float, seconds: float, incarnation: int = 0
+        self, host: Any, broker: BrokerId, heard_at: float, clock: float | None, incarnation: int = 0
     ) -> None:
         self._told = dict(self._machine.position)
-        await super()._say_here(host, broker, away, seconds, incarnation)
+        await super()._say_here(host, broker, heard_at, clock, incarnation)
 
     def _say_what_it_knows(self) -> None:
         """Tell the broker the acknowledged positions, which are those that the rendezvous point has stored."""

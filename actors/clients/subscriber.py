@@ -284,17 +284,27 @@ class Subscriber(Client):
         return self._request(place, [Cancel(number) for number in numbers])
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        self._inbox.host = host  # from here on nothing from the old broker is accepted
-        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
+        async with asyncio.timeout(patience_seconds):
+            clock = await self._clock_at(host, broker)
+            self._inbox.host = host  # from here on nothing from the old broker is accepted
+            await self._say_here(host, broker, self._inbox.heard_at, clock)
+
+    async def _clock_at(self, host: object, broker: BrokerId) -> float | None:
+        """Return what the clock of a broker reads, before the subscriber comes to it; None if it need not know."""
+        asked = self._machine.approach()
+        clock: float | None = None
+        if asked:
+            clock = await self._handle(host).request(broker, self.name, asked, self._process.session)
+        return clock
 
     async def _say_here(
-        self, host: Any, broker: BrokerId, away: float, seconds: float, incarnation: int = 0
+        self, host: Any, broker: BrokerId, heard_at: float, clock: float | None, incarnation: int = 0
     ) -> None:
         """Tell a broker that the subscriber is attached, what it has received, and which subscriptions are in force."""
         # Pending subscriptions are requested again by the calls that wait for them.
-        said = self._machine.arrive(time.time(), max(away, 0.0), incarnation)
-        async with asyncio.timeout(seconds):
-            await self._handle(host).request(broker, self.name, said, self._process.session)
+        now = time.time()
+        said = self._machine.arrive(now, max(now - heard_at, 0.0), incarnation, clock)
+        await self._handle(host).request(broker, self.name, said, self._process.session)
         self._inbox.recover()
 
     def _say_what_it_knows(self) -> None:

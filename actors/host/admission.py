@@ -36,7 +36,15 @@ from ...protocol.messages.admission import (
     WouldAdmit,
     required,
 )
-from ...protocol.messages.pubsub import Answers, Directed, Events, Register, Unanswered
+from ...protocol.messages.pubsub import (
+    Answers,
+    ClockReads,
+    Directed,
+    Events,
+    ReadClock,
+    Register,
+    Unanswered,
+)
 from .hosted_broker import Drive, HostedBroker
 
 
@@ -103,6 +111,8 @@ class HostAdmission:
                 hosted.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
             case Answers(here=True):
                 hosted.answers.give((client, Register, news.number), news.begins)
+            case ClockReads(now):
+                hosted.answers.give((client, ReadClock, 0), now)
             case GuaranteeStatus() | Answers() | Unanswered():
                 pass  # the broker keeps it and answers queries
 

@@ -20,7 +20,7 @@ from ...protocol.configs import Limits
 from ...protocol.errors import ClientError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Advertise, WouldAdmit
-from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Numbered, Register, Resume
+from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Numbered, ReadClock, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.messages.views import MembershipView, ViewWants
 from ..channels.pool import node_here
@@ -49,7 +49,7 @@ from .requests import (
 )
 from .transport import LINK, Transport
 
-BEGINNING: Final = (Events, Register, Resume)
+BEGINNING: Final = (Events, ReadClock, Register, Resume)
 """What no client may start any more at a broker that leaves."""
 OWNED: Final = (Events, Detach, Away)
 """What only the client that has the name may send."""
@@ -254,7 +254,8 @@ class Incoming:
         if alone and left and not published and hosted.commits is not None:
             return self._published_later(hosted.commits, pressure)
         if settled and all(
-            kind is Register and answer.done() for (_, kind, _), answer in zip(owed, answers, strict=True)
+            kind in (ReadClock, Register) and answer.done()
+            for (_, kind, _), answer in zip(owed, answers, strict=True)
         ):
             try:
                 return answer_to(owed, [answer.result() for answer in answers] or taken)

@@ -7,7 +7,8 @@ Rules
 * Events are answered when they are accepted and there is room for more, which is later if a quota holds them back.
   A `Register` is answered when it is installed up to the root, or when publishers here satisfy it, unless it was
   admitted before. A `Flush` is answered when everything is delivered, an `Advertise` when it is known everywhere,
-  and a `WouldAdmit` by its judgement. Everything else is answered when the broker has taken it.
+  a `WouldAdmit` by its judgement, and a `ReadClock` with the time. Everything else is answered when the broker has
+  taken it.
 * The answer to subscriptions is where each of them begins, by number.
 * Of numbered messages, only the last is answered: those before it may have been answered already.
 * With a store, an answer waits until what the broker took is stable.
@@ -23,7 +24,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...protocol.ids import ClientId
 from ...protocol.messages.admission import Advertise, Unadvertise, WouldAdmit
-from ...protocol.messages.pubsub import ClientMessage, Events, Flush, Numbered, Register
+from ...protocol.messages.pubsub import ClientMessage, Events, Flush, Numbered, ReadClock, Register
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def questions(client: ClientId, messages: Sequence[Request]) -> list[Question]:
                 pass
             case Register():
                 found.append((client, Register, message.subscription))
+            case ReadClock():
+                found.append((client, ReadClock, 0))
             case Flush() | Advertise() | WouldAdmit():
                 found.append((client, type(message), message.number))
     return found

@@ -23,7 +23,7 @@ from ..channels.config import ChannelConfig
 from .placing import node_for
 
 NAMESPACE: Final = "rayvous"
-PROTOCOL: Final = 8
+PROTOCOL: Final = 9
 """The version of the messages between client processes, brokers and the rendezvous point; processes with different
 versions cannot communicate."""
 

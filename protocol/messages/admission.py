@@ -22,7 +22,7 @@ from ..batch import EventBatch
 from ..checks import flag, instance, number, one_of, whole_number, wrong
 from ..errors import InputError
 from ..ids import GROUP, BrokerId, ClientId
-from .pubsub import Answers, Cancel, Detach, Register, Unanswered
+from .pubsub import Answers, Cancel, ClockReads, Detach, Register, Unanswered
 
 if TYPE_CHECKING:
     from ...routing.filters.filter import Filter
@@ -520,5 +520,13 @@ class OverQuota:
 
 
 News: TypeAlias = (
-    Judgement | GuaranteeStatus | Everywhere | HeldBack | LetIn | OverQuota | Answers | Unanswered
+    Judgement
+    | GuaranteeStatus
+    | Everywhere
+    | HeldBack
+    | LetIn
+    | OverQuota
+    | Answers
+    | Unanswered
+    | ClockReads
 )

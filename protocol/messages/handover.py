@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..batch import EventBatch
 from ..ids import BrokerId, ClientId
-from .pubsub import Lost
+from .pubsub import ClockReads, Lost, ReadClock
 
 if TYPE_CHECKING:
     from ...routing.filters.filter import Filter
@@ -48,6 +48,10 @@ class SubscriberBequest:
         (seconds since they were made, events) of the notifications that it has not acknowledged, in order.
     past
         Those of its subscriptions that begin in the past.
+    ages_seconds
+        How long ago each of its subscriptions was made, by number.
+    clock
+        What the trustee's clock read when it was asked, before the ages above were stated: as in `Resume`.
     """
 
     number: int
@@ -61,6 +65,8 @@ class SubscriberBequest:
     losses: tuple[Lost, ...] = ()
     notes: tuple[tuple[float, EventBatch], ...] = ()
     past: tuple[int, ...] = ()
+    ages_seconds: Mapping[int, float] = field(default_factory=dict)
+    clock: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +102,6 @@ class Inherited:
     number: int
 
 
-TrusteeMessage: TypeAlias = SubscriberBequest | SubscriberInherited | Bequest | Inherited
+TrusteeMessage: TypeAlias = (
+    ReadClock | ClockReads | SubscriberBequest | SubscriberInherited | Bequest | Inherited
+)

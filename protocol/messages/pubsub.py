@@ -194,6 +194,21 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadClock:
+    """Ask a broker what its clock reads: by a subscriber that is about to come, or a broker that is to hand some over.
+
+    See `Resume` and `SubscriberBequest`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReads:
+    """The answer to `ReadClock`, in seconds."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
 class Resume:
     """A subscriber moved here, or a durable subscriber connects; sent before its `Register`.
 
@@ -214,6 +229,9 @@ class Resume:
     begins
         Where each of its subscriptions begins that some broker has confirmed, by number: per publisher, the last
         sequence that the subscription is not owed.
+    clock
+        What the broker's clock read when the subscriber asked it (`ReadClock`), before it stated the ages above; None
+        if it did not ask.
     """
 
     marks: Mapping[str, int]
@@ -223,18 +241,38 @@ class Resume:
     numbers: tuple[int, ...] = ()
     ages_seconds: Mapping[int, float] = field(default_factory=dict)
     begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
+    clock: float | None = None
+
+    def stated_at(self, now: float, unnoticed_seconds: float) -> float:
+        """Return a time on the broker's clock that is not after the one at which the subscriber stated the ages.
+
+        The ages count from then on backwards: what was accepted before such a beginning is older than the
+        subscription. How long the message was under way says nothing if the subscriber has asked for the time before.
+
+        Parameters
+        ----------
+        now
+            The time at the broker.
+        unnoticed_seconds
+            How long a message may be under way; it counts where the broker was not asked.
+        """
+        clock = self.clock
+        # A reading of the future is of a broker that has been restarted since, with another clock.
+        return clock if clock is not None and clock <= now else now - unnoticed_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
     """A durable subscriber in this `incarnation` has acknowledged all events up to these sequences, per publisher.
 
-    When it reconnects, `begins` is as in `Resume`.
+    When it reconnects, `begins` is as in `Resume`, and `since` has when each subscription was made, by number, on the
+    clock of its broker.
     """
 
     marks: Mapping[str, int]
     incarnation: int
     begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
+    since: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,6 +487,7 @@ ClientMessage: TypeAlias = (
     Events
     | Register
     | Cancel
+    | ReadClock
     | Resume
     | Detach
     | Consumed

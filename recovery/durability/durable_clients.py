@@ -9,8 +9,9 @@ Rules
 * A durable subscriber stays here until it leaves or has returned at another broker. At intervals brokers
   report to the rendezvous point which subscribers they hold, and are told which ones to release.
 * A broker that leaves hands its subscribers over to its trustee first, one after the other, with all that they have not
-  acknowledged (`SubscriberBequest`). The trustee takes each in as one that has come, and waits for it. One that is
-  connected is asked to go there, and finds everything.
+  acknowledged (`SubscriberBequest`). Before that it asks what the trustee's clock reads, as a subscriber does that
+  moves. The trustee takes each in as one that has come, and waits for it. One that is connected is asked to go there,
+  and finds everything.
 * A subscriber may report what it has acknowledged (`HasConsumed`). All acknowledgements that it has sent have
   arrived by then, so its position must be equal, except for what it was told is lost. If it differs, the
   position is damaged, here and in the store. The subscriber is then added again, as one that has been
@@ -31,6 +32,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -44,9 +46,11 @@ from ...protocol.messages.handover import HandOver, SubscriberBequest, Subscribe
 from ...protocol.messages.pubsub import (
     Answers,
     Cancel,
+    ClockReads,
     Consumed,
     Detach,
     HasConsumed,
+    ReadClock,
     Register,
     Resend,
     Resume,
@@ -119,6 +123,7 @@ class DurableClients(Restorable):
         self._tidy_at = 0.0
         self._handover: Handover[SubscriberBequest] = Handover(recovery.answer_seconds)
         self._handing: tuple[ClientId, int] | None = None  # who is being handed over, in which incarnation
+        self._reading: tuple[BrokerId, float] | None = None  # a trustee, and what its clock read
         if store is not None:
             self._read(store)
         self._held: list[Out] = [
@@ -132,6 +137,7 @@ class DurableClients(Restorable):
             HandOver: self._on_hand_over,
             SubscriberBequest: self._on_bequest,
             SubscriberInherited: self._on_inherited,
+            ClockReads: self._on_clock_reads,
         }
         self.sees: Mapping[type, Handler] = {
             Resume: self._on_resume,
@@ -188,7 +194,9 @@ class DurableClients(Restorable):
     def begin(self) -> list[Restored]:
         """Return the subscribers that the inner layers must know at the start, before anything else."""
         return [
-            Restored(name, entry.had(), entry.since, tuple(entry.registers()), entry.begun())
+            Restored(
+                name, entry.had(), entry.since, tuple(entry.registers()), entry.begun(), dict(entry.made)
+            )
             for name, entry in self.entries.items()
         ]
 
@@ -207,9 +215,10 @@ class DurableClients(Restorable):
         if message.incarnation < entry.incarnation:
             return []
         entry.incarnation = message.incarnation
-        out = self._written([entry.row(), *entry.acknowledge(message.marks)])
-        out += self._written(entry.bring(self._now, message.begins))
-        consumed = Consumed(message.marks, message.incarnation, message.begins)
+        made = self._made(message)
+        writes = [*entry.acknowledge(message.marks), *entry.bring(self._now, message.begins, made)]
+        out = self._written([entry.row(), *writes])
+        consumed = Consumed(message.marks, message.incarnation, message.begins, made)
         out += [Inward(Received(client, consumed)), self._holds(), CameBack(client, message.numbers)]
         for number in [number for number in entry.subscriptions if number not in message.numbers]:
             out += self._on_cancel(Received(client, Cancel(number)))
@@ -224,11 +233,17 @@ class DurableClients(Restorable):
         """Add a subscriber that is new here. One that has been elsewhere moves like any other subscriber."""
         since = self._now
         if message.incarnation > 1:
-            since -= message.since_seconds + self._recovery.unnoticed_seconds
+            since = message.stated_at(self._now, self._recovery.unnoticed_seconds) - message.since_seconds
         entry = self.entries[client] = DurableCursor(client, message.incarnation, since, dict(message.marks))
-        writes = [entry.row(), *entry.bring(self._now, message.begins)]
+        begun = entry.bring(self._now, message.begins, self._made(message))
+        writes = [entry.row(), *begun]
         moved: list[Out] = [Inward(event)] if message.incarnation > 1 else []
         return [*moved, *self._written(writes), self._holds()]
+
+    def _made(self, message: Resume) -> dict[int, float]:
+        """Return when the subscriptions were made that a subscriber brings along."""
+        stated_at = message.stated_at(self._now, self._recovery.unnoticed_seconds)
+        return {number: stated_at - age for number, age in message.ages_seconds.items()}
 
     def _on_resend(self, event: Received[ClientId, Resend]) -> list[Out]:
         client, message = event.source, event.message
@@ -257,8 +272,14 @@ class DurableClients(Restorable):
         writes = [*entry.forgotten(), *entry.begin_anew(message.marks)]
         # It acknowledges late, so it may lack anything that publishers' brokers still retain.
         kept_seconds = self._recovery.retention_seconds
-        numbers = tuple(entry.subscriptions)
-        moved = Resume(dict(message.marks), self._now - entry.since, kept_seconds, entry.incarnation, numbers)
+        moved = Resume(
+            dict(message.marks),
+            self._now - entry.since,
+            kept_seconds,
+            entry.incarnation,
+            tuple(entry.subscriptions),
+            clock=self._now,
+        )
         return [*self._written(writes), Inward(Received(client, moved))]
 
     def _on_undeliverable(self, event: Received[ClientId, Undeliverable]) -> list[Out]:
@@ -321,11 +342,21 @@ class DurableClients(Restorable):
         return self._hand_over(trustee)
 
     def _hand_over(self, trustee: BrokerId) -> list[Out]:
-        """Hand the next subscriber over."""
-        entry = next(iter(self.entries.values()), None)
-        self._handing = None if entry is None else (entry.name, entry.incarnation)
-        parts = [] if entry is None else [entry.bequest(self._now)]
-        return [*self._handover.begin(trustee, parts, self._now)]
+        """Hand the next subscriber over, once the trustee has said what its clock reads."""
+        self._handing, parts, out = None, list[SubscriberBequest](), list[Out]()
+        for entry in islice(self.entries.values(), 1):
+            if self._reading is None or self._reading[0] != trustee:
+                out.append(Send(trustee, ReadClock()))
+            else:
+                self._handing = entry.name, entry.incarnation
+                parts.append(entry.bequest(self._now, self._reading[1]))
+        return [*self._handover.begin(trustee, parts, self._now), *out]
+
+    def _on_clock_reads(self, event: Received[BrokerId, ClockReads]) -> list[Out]:
+        if event.source != self._handover.trustee or self._handing is not None:
+            return []
+        self._reading = event.source, event.message.now
+        return self._hand_over(event.source)
 
     def _on_inherited(self, event: Received[BrokerId, SubscriberInherited]) -> list[Out]:
         self._handover.answered(event.source, event.message.number, self._now)
@@ -347,9 +378,11 @@ class DurableClients(Restorable):
         if known is not None and known.incarnation >= given.incarnation:
             return [done]  # it has come since, or its answer was lost
         out: list[Out] = [] if known is None else self._release(given.name)
-        entry = self.entries[given.name] = DurableCursor.inherited(given, self._now)
-        ages = dict.fromkeys(given.subscriptions, given.since_seconds)
-        comes = Resume(entry.had(), given.since_seconds, 0.0, given.incarnation, (), ages, given.begins)
+        ages = {number: given.ages_seconds.get(number, given.since_seconds) for number in given.subscriptions}
+        counted = given.since_seconds, 0.0, given.incarnation, (), ages, given.begins, given.clock
+        stated_at = Resume({}, clock=given.clock).stated_at(self._now, self._recovery.unnoticed_seconds)
+        entry = self.entries[given.name] = DurableCursor.inherited(given, self._now, stated_at)
+        comes = Resume(entry.had(), *counted)
         registers = entry.registers()
         out += self._written(entry.rows())
         out += [Inward(Received(given.name, comes))]
@@ -365,7 +398,7 @@ class DurableClients(Restorable):
             out += self._handover.due(event.now)
             out += (
                 self._hand_over(trustee) if self._handing is None and self.entries else []
-            )  # it has come since
+            )  # it has come since, or the trustee was asked for the time
         for entry in self.entries.values():
             out += self._shed(entry)
         if event.now >= self._tidy_at:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -164,6 +164,8 @@ class DurableCursor:
         confirmed.
     past
         Those of its subscriptions that begin in the past (`Register`).
+    made
+        When each of its subscriptions was made, by number, or earlier if that is in doubt; stored with the next `row`.
     """
 
     name: ClientId
@@ -175,6 +177,7 @@ class DurableCursor:
     priorities: dict[int, int] = field(default_factory=dict)
     begins: dict[int, tuple[float, Marks | None]] = field(default_factory=dict)
     past: dict[int, None] = field(default_factory=dict)
+    made: dict[int, float] = field(default_factory=dict)
     _notes: OrderedDict[int, Note] = field(default_factory=OrderedDict)  # by number, which rises
     _events: int = 0
     _bytes: int = 0
@@ -190,30 +193,34 @@ class DurableCursor:
         lost = [Lost(*each) for each in losses]
         entry = cls(name, incarnation, since, dict(marks), dict(subscriptions), lost, dict(priorities))
         entry.past = dict.fromkeys(more[0] if more else ())  # rows of earlier versions lack it
+        entry.made = dict(more[1] if len(more) > 1 else {})  # and this
         entry._passed = True
         return entry
 
     @classmethod
-    def inherited(cls, given: SubscriberBequest, now: float) -> DurableCursor:
-        """Return a subscriber of a broker that has left, as it was there."""
-        since, losses = now - given.since_seconds, list(given.losses)
+    def inherited(cls, given: SubscriberBequest, now: float, stated_at: float) -> DurableCursor:
+        """Return a subscriber of a broker that has left, as it was there; its ages count from `stated_at` backwards."""
+        since, losses = stated_at - given.since_seconds, list(given.losses)
         state = dict(given.marks), dict(given.subscriptions), losses, dict(given.priorities)
         entry = cls(given.name, given.incarnation, since, *state)
         entry.begins = {number: (now, given.begins.get(number)) for number in entry.subscriptions}
+        entry.made = {number: stated_at - age for number, age in given.ages_seconds.items()}
         entry.past = dict.fromkeys(given.past)
         for age, batch in given.notes:
             entry.add(now - age, batch)
         return entry
 
-    def bequest(self, now: float) -> SubscriberBequest:
-        """Return the subscriber for a trustee."""
+    def bequest(self, now: float, clock: float) -> SubscriberBequest:
+        """Return the subscriber for a trustee, whose clock was read before."""
         found = ((note, self._left(note)) for note in self._notes.values())
         notes = tuple((now - note.at, note.batch.take(rows)) for note, rows in found if len(rows))
         begins = {number: marks for number, marks in self.begun().items() if number in self.subscriptions}
         held = dict(self.marks), dict(self.subscriptions), dict(self.priorities)
         since = now - self.since
         losses, past = tuple(self.losses), tuple(self.past)
-        return SubscriberBequest(0, self.name, self.incarnation, since, *held, begins, losses, notes, past)
+        ages = {number: now - at for number, at in self.made.items()}
+        bequest = SubscriberBequest(0, self.name, self.incarnation, since, *held, begins, losses, notes, past)
+        return replace(bequest, ages_seconds=ages, clock=clock)
 
     def rows(self) -> list[Write]:
         """Return the writes that make all of it stable."""
@@ -241,6 +248,7 @@ class DurableCursor:
             losses,
             dict(self.priorities),
             tuple(self.past),
+            dict(self.made),
         )
         return Write(SUBSCRIBERS, (self.name,), value)
 
@@ -265,8 +273,9 @@ class DurableCursor:
         self.begins[number] = now, marks
         return [Write(BEGINS, (self.name, number), self.begins[number])]
 
-    def bring(self, now: float, begins: Mapping[int, Marks]) -> list[Write]:
-        """Record where subscriptions have begun elsewhere, before they are made here; return the writes."""
+    def bring(self, now: float, begins: Mapping[int, Marks], made: Mapping[int, float]) -> list[Write]:
+        """Record where and when subscriptions have begun elsewhere, before they are made here; return the writes."""
+        self.made |= {number: at for number, at in made.items() if number not in self.subscriptions}
         new = [number for number in begins if self.begins.get(number, (0.0, None))[1] is None]
         self.begins |= {number: (now, begins[number]) for number in new}
         return [Write(BEGINS, (self.name, number), self.begins[number]) for number in new]
@@ -280,6 +289,8 @@ class DurableCursor:
         self.subscriptions[number], self.priorities[number] = wanted, priority
         if past:
             self.past[number] = None
+        if new:
+            self.made.setdefault(number, now)
         begins = self.begin(now, number, None) if new else []
         return [*writes, self.row(), *begins]
 
@@ -288,6 +299,7 @@ class DurableCursor:
         self.subscriptions.pop(number, None)
         self.priorities.pop(number, None)
         self.past.pop(number, None)
+        self.made.pop(number, None)
         known = self.begins.pop(number, None)
         return [self.row(), *([] if known is None else [Write(BEGINS, (self.name, number), None)])]
 

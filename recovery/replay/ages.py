@@ -1,4 +1,4 @@
-"""The layer that measures how long its broker was stalled, and adds that time to the ages of messages that waited.
+"""The layer that says what its broker's clock reads, and adds to the ages of messages the time in which they waited.
 
 Rules
 -----
@@ -6,11 +6,13 @@ Rules
   grows, and nobody adds to it. A message that a broker processes soon after a stall may have waited as long
   as the stall: in doubt, it has. So it is while the host of the broker does not get to what has arrived.
 * A failure that is noticed then may be as old, so the next round mends as far back.
+* A subscriber that moves here has asked what the clock reads (`ReadClock`), and states its ages after that. They count
+  back from the reading, however long they were under way, so nothing is added to them.
 * If a subscription were older than its stated age, events of that time would be taken for older ones and not
   delivered. If a subscriber were disconnected for longer than its stated time, it would not be told what it
   has lost.
 
-Source: promise 2; docs/decisions/0026-trees-of-single-brokers.md.
+Source: promise 2; docs/decisions/0026-trees-of-single-brokers.md and 0218-a-moving-subscriber-reads-the-clock.md.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...protocol.effects import Received, Rested, Ticked
-from ...protocol.ids import ClientId
+from ...protocol.effects import Inform, Received, Rested, Send, Ticked
+from ...protocol.ids import ClientId, Link
 from ...protocol.layers import Handler, Inward, Out
-from ...protocol.messages.pubsub import Resume
+from ...protocol.messages.pubsub import ClockReads, ReadClock, Resume
 from ...protocol.messages.recovery import Recovery
 from ...protocol.snapshots import Restorable
 from .rounds import Rounds
@@ -42,7 +44,6 @@ class Ages(Restorable):
 
     SHARED = frozenset({"_rounds"})
 
-    takes: Mapping[type, Handler] = {}
     alters: Mapping[type, Handler] = {}
 
     def __init__(self, recovery: Recovery, rounds: Rounds) -> None:
@@ -51,6 +52,7 @@ class Ages(Restorable):
         self._now = float("inf")  # before its first tick the broker was not stalled
         self._stalled = 0.0  # how long its host had been behind at the last tick
         self._stood_still = (float("-inf"), 0.0)  # the end and the length of the last stall
+        self.takes: Mapping[type, Handler] = {ReadClock: self._on_read_clock}
         self.sees: Mapping[type, Handler] = {
             Ticked: self._on_tick,
             Rested: self._on_rested,
@@ -82,17 +84,22 @@ class Ages(Restorable):
         until, seconds = self._stood_still
         return seconds if now - until <= self._recovery.suspect_after_seconds else 0.0
 
+    def _on_read_clock(self, event: Received[Link, ReadClock]) -> list[Out]:
+        source, reads = event.source, ClockReads(self._now)
+        return [Inform(source, reads) if isinstance(source, str) else Send(source, reads)]
+
     def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         message = event.message
         waited = self._waited(self._now)
         if not waited:
             return [Inward(event)]
-        older = replace(
-            message,
-            since_seconds=message.since_seconds + waited,
-            away_seconds=message.away_seconds + waited,
-            ages_seconds={number: age + waited for number, age in message.ages_seconds.items()},
-        )
+        older = replace(message, away_seconds=message.away_seconds + waited)
+        if message.stated_at(self._now, waited) != message.clock:
+            older = replace(
+                older,
+                since_seconds=message.since_seconds + waited,
+                ages_seconds={number: age + waited for number, age in message.ages_seconds.items()},
+            )
         return [Inward(Received(event.source, older))]
 
     def describe(self) -> Mapping[str, int]:

@@ -455,12 +455,11 @@ class Replay(Restorable):
     def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         """Let a subscriber that moved here wait for a round that begins when all that it wants is installed."""
         message = event.message
-        now = self._now - self._recovery.unnoticed_seconds
-        since = now - message.since_seconds
-        self.deduplicator.resume(event.source, message.marks, since)
+        stated_at = message.stated_at(self._now, self._recovery.unnoticed_seconds)
+        self.deduplicator.resume(event.source, message.marks, stated_at - message.since_seconds)
         for number, age in message.ages_seconds.items():
             begins = message.begins.get(number)
-            self.deduplicator.bring(event.source, number, now - age, begins, self._now)
+            self.deduplicator.bring(event.source, number, stated_at - age, begins, self._now)
         self._learn(message.begins)
         self.rounds.close(event.source)
         self.rounds.announce(event.source, message.ages_seconds)
@@ -469,10 +468,12 @@ class Replay(Restorable):
 
     def _on_acknowledge(self, event: Received[ClientId, Consumed]) -> list[Out]:
         """Record what a subscriber has had, perhaps from another broker."""
-        self.deduplicator.advance(event.source, event.message.marks)
-        for number, begins in event.message.begins.items():  # how old they are is not known here
-            self.deduplicator.bring(event.source, number, -math.inf, begins, self._now)
-        self._learn(event.message.begins)
+        message = event.message
+        self.deduplicator.advance(event.source, message.marks)
+        for number, begins in message.begins.items():
+            since = message.since.get(number, -math.inf)
+            self.deduplicator.bring(event.source, number, since, begins, self._now)
+        self._learn(message.begins)
         return []
 
     def _on_restored(self, event: Restored) -> list[Out]:
@@ -481,8 +482,8 @@ class Replay(Restorable):
         self._awaited.add(event.client)
         for register in event.registers:
             number = register.subscription
-            begins = event.begins.get(number)
-            self.deduplicator.bring(event.client, number, event.since, begins, self._now)
+            begins, since = event.begins.get(number), event.made.get(number, event.since)
+            self.deduplicator.bring(event.client, number, since, begins, self._now)
             self.deduplicator.want(event.client, number, register.filter, self._now, past=register.past)
         self._learn(event.begins)
         self._wanting[event.client] = dict.fromkeys(register.subscription for register in event.registers)

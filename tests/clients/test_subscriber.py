@@ -27,6 +27,7 @@ from rayvous.protocol.messages.pubsub import (
     HasHad,
     HasPublished,
     Lost,
+    ReadClock,
     Register,
     Resume,
 )
@@ -81,6 +82,18 @@ def test_a_durable_one_says_its_position_and_a_new_life_wherever_it_comes():
     assert again == Register(1, wanted, admitted=True)
     assert admitted(machine, batch("p", 4, 2)) == [], "this process was given them"
     assert machine.acknowledge() == [Consumed({"p": 5}, 2)]
+
+
+def test_it_reads_the_clock_of_a_broker_before_it_comes_with_what_is_in_force():
+    machine = SubscriberMachine()
+    machine.subscribe(1, to_filter("x > 0"), 10.0)
+    assert machine.approach() == [], "it has nothing whose age matters"
+    machine.confirmed(1)
+    assert machine.approach() == [ReadClock()] and machine.unconfirmed == {1}
+    resume, _ = machine.arrive(14.0, clock=777.0)
+    assert (resume.ages_seconds, resume.clock) == ({1: 4.0}, 777.0)
+    machine.cancel(1)
+    assert machine.approach() == [] and machine.arrive(15.0)[0].clock is None
 
 
 def test_each_subscription_has_an_age_wherever_it_goes():

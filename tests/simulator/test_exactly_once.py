@@ -90,7 +90,7 @@ def test_a_durable_subscriber_that_moves_is_kept_where_it_was_until_that_is_told
     publish(net)
     for broker in (3, 2, 3):
         assert net.move("alice", broker)
-        net.advance(0.0002)  # it has arrived, and nobody has told the broker that it has left
+        net.advance(0.0004)  # it has arrived, and nobody has told the broker that it has left
         assert "alice" in durable_at(net, 2) and "alice" in durable_at(net, 3)
     publish(net)
     assert "alice" not in durable_at(net, 2) and "alice" in durable_at(net, 3)

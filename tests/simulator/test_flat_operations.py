@@ -5,6 +5,7 @@ Reference: promises 1 to 3 and 6; paper 1, 4.2; docs/operations.md, "Trees witho
 
 import pytest
 from draws import slow, thorough
+from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import root_of, structure_problems, subscription_problems
 from rayvous.protocol.messages.recovery import Probe, Recovery, YieldRoot
@@ -130,12 +131,17 @@ def test_larger_ones_with_everything_on(scheme, seed):
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-def given_after_a_wait(seconds):
-    """Return what a subscriber gets of 10 events published while it waits so long for its new broker."""
+def given_after_a_wait(seconds, before=0.0):
+    """Return what a subscriber gets of 10 events published while it waits so long for its new broker.
+
+    The broker stands still so many seconds after the subscriber has begun to move.
+    """
     net = Simulation(ClusterTree(2, 1).positions(), "hierarchical", recovery=Recovery.for_simulator(), seed=1)
     net.subscribe("s", 0, "n >= 0", 1)
     net.advance(1.0)
-    assert net.pause(1) and net.move("s", 1)
+    assert net.move("s", 1)
+    net.advance(before)
+    assert net.pause(1)
     for turn in range(10):
         net.at(net.now + turn / 10, net.publish, "p", 0, [{"n": turn}])
     net.advance(seconds)
@@ -148,7 +154,11 @@ def test_who_waits_for_a_broker_that_stands_still_is_given_what_came_meanwhile(m
     """Its subscription is older by then than it said, so no event is too old for it. Reference: promise 2."""
     seconds = Recovery.for_simulator().unnoticed_seconds + 5.0
     assert seconds < Recovery.for_simulator().retention_seconds
-    assert given_after_a_wait(seconds) == [("p", number) for number in range(1, 11)]
+    everything = [("p", number) for number in range(1, 11)]
+    assert given_after_a_wait(seconds) == everything, "its question waits"
+    assert given_after_a_wait(seconds, 0.00025) == everything, "it has read the clock, and what it says waits"
+    monkeypatch.setattr(SubscriberMachine, "approach", lambda machine: [])
+    assert given_after_a_wait(seconds) == everything, "it has not read the clock"
     monkeypatch.setattr(Ages, "_waited", lambda self, now: 0.0)
     assert given_after_a_wait(seconds) == []
 

@@ -31,8 +31,11 @@ from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerLeaving, ClientError, SubscriptionTimeout
 from rayvous.protocol.features import Features
 from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise
-from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Flush, Register, Resume
+from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Flush, ReadClock, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
+
+CLOCK = 777.0
+"""What the clocks of brokers read."""
 
 AClient = TypeVar("AClient", bound=Client)
 
@@ -48,6 +51,7 @@ class Host(PackedCalls):
         self.gate.set()
         self.asked: list[type] = []
         self.registers: list[Register] = []
+        self.resumes: list[Resume] = []
         self.request = Method(self._request, BrokerHost.request)
         self.poll = Method(lambda *_: asyncio.sleep(PATIENCE_SECONDS, []), BrokerHost.poll)
         self.pid = Method(lambda: asyncio.sleep(0), BrokerHost.pid)
@@ -56,6 +60,7 @@ class Host(PackedCalls):
     def _request(self, broker: int, name: str, messages: Any, *more: Any) -> Any:
         self.asked += map(type, messages)
         self.registers += [message for message in messages if isinstance(message, Register)]
+        self.resumes += [message for message in messages if isinstance(message, Resume)]
         comes = isinstance(messages[0], Resume | Advertise)
         for message in messages:
             match message:
@@ -66,12 +71,13 @@ class Host(PackedCalls):
                 case Cancel(number) | Unadvertise(number):
                     self.known.discard(number)
 
-        async def answer() -> None:
+        async def answer() -> float | None:
             if self.error is not None:
                 raise self.error
             if comes and not self.gate.is_set():
                 self.came.set()
                 await asyncio.to_thread(self.gate.wait, PATIENCE_SECONDS)
+            return CLOCK if isinstance(messages[0], ReadClock) else None
 
         return Answer(self, answer)
 
@@ -176,6 +182,16 @@ def test_what_is_cancelled_while_it_moves_is_cancelled_at_the_new_broker() -> No
         kept, cancelled = alice.subscribe_all(["x > 0", "y > 0"])
         while_it_moves(alice, second, lambda: alice.unsubscribe(cancelled))
         assert second.known == {kept} == set(alice.subscriptions)
+
+
+def test_a_subscriber_comes_with_what_it_has_read_of_the_clock_of_its_next_broker() -> None:
+    first, second = Host(), Host()
+    with attached(Subscriber, first, second) as alice:
+        alice.subscribe("x > 0")
+        alice.process.submit(alice.move(first, False)).result(PATIENCE_SECONDS)
+        assert second.asked == [ReadClock, Resume, Register]
+        (resume,) = second.resumes
+        assert resume.clock == CLOCK and list(resume.ages_seconds) == [1]
 
 
 def test_what_is_subscribed_while_it_moves_to_a_broker_of_the_same_host_is_installed_there() -> None:

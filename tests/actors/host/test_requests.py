@@ -35,6 +35,7 @@ from rayvous.protocol.messages.pubsub import (
     Events,
     Flush,
     HasPublished,
+    ReadClock,
     Register,
     Resume,
 )
@@ -103,10 +104,22 @@ async def turns(times: int = 30) -> None:
 def test_what_is_to_be_answered() -> None:
     asked: list[Request] = [
         Resume({}), Register(1, ANY, admitted=True), Register(2, ANY), Cancel(3), Flush(4), Advertise(5, ANY, 1),
-        WouldAdmit(6, ANY), Detach(), Away(), Accepted(), Consumed({}, 1),
+        WouldAdmit(6, ANY), Detach(), Away(), Accepted(), Consumed({}, 1), ReadClock(),
     ]  # fmt: skip
-    found = questions("c", asked)
-    assert found == [("c", Register, 2), ("c", Flush, 4), ("c", Advertise, 5), ("c", WouldAdmit, 6)]
+    found = [(kind, number) for _, kind, number in questions("c", asked)]
+    assert found == [(Register, 2), (Flush, 4), (Advertise, 5), (WouldAdmit, 6), (ReadClock, 0)]
+
+
+def test_a_client_that_is_about_to_come_is_told_the_time_of_the_broker_and_is_not_attached() -> None:
+    async def test() -> None:
+        host = await single(Recovery.for_tests())
+        for _ in range(2):
+            await host.ticking.turn()
+            told = host.hosted_brokers[0].ticked_at
+            assert await host.request(0, "alice", [ReadClock()], "process") == told
+        assert await host.attached(0) == 0
+
+    go(test())
 
 
 def test_an_answer_is_given_once_and_to_all_that_wait_for_it() -> None:

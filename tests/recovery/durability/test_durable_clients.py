@@ -23,10 +23,12 @@ from rayvous.protocol.messages.handover import HandOver, SubscriberBequest, Subs
 from rayvous.protocol.messages.pubsub import (
     Answers,
     Cancel,
+    ClockReads,
     Consumed,
     Detach,
     HasConsumed,
     Lost,
+    ReadClock,
     Register,
     Resume,
     Undeliverable,
@@ -257,6 +259,53 @@ def test_who_comes_from_elsewhere_brings_where_its_subscriptions_begin():
     assert begun(machine) == {"alice": {1: {"p": 3}, 2: {}}}
 
 
+def made(machine):
+    """Return when each subscription was made, by the layer and by its store."""
+    (found,) = [each.made for each in Alone(machine.store).layer.begin()]
+    assert found == machine.layer.entries["alice"].made
+    return found
+
+
+def test_each_subscription_has_its_age_in_the_store_and_at_a_trustee():
+    machine, trustee = Alone(MemoryStore()), Alone(MemoryStore())
+    machine.take(Ticked(50.0))
+    comes = Resume({}, 30.0, 0.0, 2, (1, 2), {1: 30.0, 2: 4.0}, {1: {}, 2: {}}, clock=45.0)
+    machine.take(Received("alice", comes))
+    for number in (1, 2):
+        machine.take(Received("alice", Register(number, WANTS)))
+    machine.take(Ticked(60.0))
+    machine.take(Received("alice", Register(3, WANTS)))
+    assert made(machine) == {1: 15.0, 2: 41.0, 3: 60.0}
+    machine.take(Received("alice", Cancel(2)))
+    back = Resume({}, 40.0, 0.0, 3, (1, 2, 3), {1: 55.0, 2: 3.0, 3: 9.0}, {1: {}, 2: {}, 3: {}}, clock=60.0)
+    (consumed,) = [
+        each.event.message
+        for each in machine.take(Received("alice", back))
+        if isinstance(each, Inward) and isinstance(each.event.message, Consumed)
+    ]
+    assert consumed.since == {1: 5.0, 2: 57.0, 3: 51.0}
+    machine.take(Received("alice", Register(2, WANTS)))
+    assert made(machine) == {1: 15.0, 2: 57.0, 3: 60.0}, "what it has here is known"
+    trustee.take(Ticked(1_000.0))
+    bequest = given(ordered(machine, trustee))
+    trustee.take(Ticked(1_007.0))
+    (comes, *_) = [each.event for each in trustee.take(Received(1, bequest)) if isinstance(each, Inward)]
+    assert (comes.message.clock, comes.message.ages_seconds) == (1_000.0, {1: 45.0, 2: 3.0, 3: 0.0})
+    assert made(trustee) == {1: 955.0, 2: 997.0, 3: 1_000.0}, "however long that was under way"
+
+
+def test_a_leaver_asks_for_the_time_until_its_trustee_says_it_and_another_trustee_too():
+    leaver = Alone(MemoryStore())
+    leaver.take(Received("alice", Resume({}, incarnation=1)))
+    asked = Send(2, ReadClock())
+    assert asked in leaver.take(Received(RENDEZVOUS, HandOver(2))) and asked in leaver.take(Ticked(1.0))
+    assert leaver.take(Received(3, ClockReads(5.0))) == [], "it was not asked"
+    assert given(leaver.take(Received(2, ClockReads(70.0)))).clock == 70.0
+    assert leaver.take(Received(2, ClockReads(71.0))) == [], "it was asked twice"
+    assert Send(3, ReadClock()) in leaver.take(Received(RENDEZVOUS, HandOver(3)))
+    assert given(leaver.take(Received(3, ClockReads(9.0)))).clock == 9.0
+
+
 def test_where_a_subscription_begins_is_dropped_when_nobody_retains_what_is_older():
     machine = Alone(MemoryStore())
     machine.take(Received("alice", Resume({}, incarnation=1)))
@@ -317,6 +366,13 @@ def given(out):
     return send.message
 
 
+def ordered(leaver, trustee):
+    """Order a broker to hand over to broker 2, and return what it does when it has read the clock there."""
+    asked = leaver.take(Received(RENDEZVOUS, HandOver(2)))
+    assert [each for each in asked if isinstance(each, Send)] == [Send(2, ReadClock())]
+    return leaver.take(Received(2, ClockReads(trustee.layer._now)))
+
+
 def test_a_trustee_holds_what_the_leaver_held_and_so_does_its_store():
     leaver, trustee = Alone(MemoryStore()), Alone(MemoryStore())
     for machine, now in ((leaver, 100.0), (trustee, 7.0)):
@@ -331,7 +387,7 @@ def test_a_trustee_holds_what_the_leaver_held_and_so_does_its_store():
     leaver.leave(TellLost("bob", (Lost("r", 1, 9),)))
     leaver.take(Ticked(104.0))
     before = leaver.held()
-    out, moved = leaver.take(Received(RENDEZVOUS, HandOver(2))), {}
+    out, moved = ordered(leaver, trustee), {}
     for name in ("alice", "bob"):
         taken = trustee.take(Received(1, given(out)))
         inward = [each.event for each in taken if isinstance(each, Inward)]
@@ -365,7 +421,7 @@ def test_a_trustee_holds_what_the_leaver_held_and_so_does_its_store():
 def test_who_comes_again_while_it_is_handed_over_is_handed_over_again():
     leaver, trustee = Alone(MemoryStore()), Alone(MemoryStore())
     leaver.take(Received("alice", Resume({}, incarnation=1)))
-    first = given(leaver.take(Received(RENDEZVOUS, HandOver(2))))
+    first = given(ordered(leaver, trustee))
     assert leaver.take(Received(RENDEZVOUS, HandOver(2))) == [], "it is being done"
     leaver.take(Received("alice", Resume({}, incarnation=2)))
     leaver.deliver("p", 1, "alice")

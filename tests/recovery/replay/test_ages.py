@@ -1,9 +1,9 @@
 """Messages that may have waited while the broker was paused get the greatest possible age (promise 2)."""
 
 import pytest
-from rayvous.protocol.effects import Received, Ticked
+from rayvous.protocol.effects import Inform, Received, Ticked
 from rayvous.protocol.layers import Inward
-from rayvous.protocol.messages.pubsub import Resume
+from rayvous.protocol.messages.pubsub import ClockReads, ReadClock, Resume
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.replay.ages import Ages
 from rayvous.recovery.replay.rounds import Rounds
@@ -65,3 +65,17 @@ def test_it_may_have_waited_for_as_long_as_the_host_did_not_get_to_it():
         layer.sees[Ticked](Ticked(now, 0.0, stalled))
     (inward,) = layer.sees[Resume](Received("s", Resume({"p": 3}, 5.0, 1.0)))
     assert inward.event.message.away_seconds == pytest.approx(1.8)
+
+
+@pytest.mark.parametrize("clock, waited", [(30.0, 0.0), (12.0, 0.0), (30.1, 30.0), (None, 30.0)])
+def test_ages_that_count_from_a_reading_of_its_clock_are_right_however_long_they_wait(clock, waited):
+    """A reading of the future is of another clock, so it says nothing."""
+    layer = Ages(RECOVERY, Rounds(10, 60.0))
+    for now in (0.0, 30.0):
+        layer.sees[Ticked](Ticked(now))
+    assert layer.takes[ReadClock](Received("s", ReadClock())) == [Inform("s", ClockReads(30.0))]
+    comes = Resume({"p": 3}, 5.0, 1.0, ages_seconds={1: 2.0}, clock=clock)
+    (inward,) = layer.sees[Resume](Received("s", comes))
+    older = inward.event.message
+    assert (older.since_seconds, older.ages_seconds) == (5.0 + waited, {1: 2.0 + waited})
+    assert older.away_seconds == 31.0 and older.clock == clock

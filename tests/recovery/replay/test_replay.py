@@ -323,6 +323,30 @@ def test_a_delivery_of_which_all_is_new_stays_as_it_is_and_comes_once() -> None:
         assert [each is deliver for each in machine.layer.alters[Deliver](deliver)] == [True] * known
 
 
+@pytest.mark.parametrize("comes", ["moves", "returns"])
+@pytest.mark.parametrize("stated, older", [("from a reading", True), ("after an unknown time", False)])
+def test_who_has_read_its_brokers_clock_is_as_old_as_it_says_however_long_that_took(comes, stated, older):
+    """It was made at 16 s by this clock, said at 20 s that it was 4 s old, and was heard at 30 s."""
+    machine = Alone()
+    machine.take(Ticked(30.0))
+    clock, begins = 20.0 if stated == "from a reading" else None, {1: {}}
+    if comes == "moves":
+        moved = Resume({}, 9.0, ages_seconds={1: 4.0}, begins=begins, clock=clock)
+        machine.take(Received("s", moved))
+    else:
+        machine.take(Received("s", Consumed({}, 2, begins, {} if clock is None else {1: 16.0})))
+    machine.subscribe("s")
+    machine.rounds.make_ready("s", machine.rounds.current)
+    machine.round(1)
+    delivered = {}
+    for number, accepted in ((1, 12.0), (2, 15.5)):
+        batch = batch_of([{"n": 1}], publisher="p", first_sequence=number)
+        events = Events(batch, machine.rounds.current, True, age_seconds=30.0 - accepted)
+        deliver = Deliver(batch, ("s",), np.array([0, 1]), np.array([0]), brought_by=events)
+        delivered[accepted] = bool(machine.layer.alters[Deliver](deliver))
+    assert delivered == {12.0: not older, 15.5: True}, "by half a second the two clocks may lag"
+
+
 BEGINS = {1: {"p": 3}, 2: {"q": 5}}
 
 
