@@ -246,8 +246,11 @@ def _print(report: GameDayReport) -> None:
         rows[f"  whole after {kind}"] = (
             f"{median(seconds):.1f} s (median of {len(seconds)}, longest {max(seconds):.1f} s)"
         )
-    names = ("events_published", "notifications_expected", "notifications_delivered")
-    rows |= {f"canary: {name.replace('_', ' ')}": getattr(verdict, name) for name in names}
+    rows |= {
+        "canary: events published": verdict.events_published,
+        "canary: due by its last check": verdict.notifications_expected,
+        "canary: delivered by the end": verdict.notifications_delivered,
+    }
     rows |= console.conditions(verdict)
     for problem in report.problems:
         console.out.print(f"  ! {problem}", markup=False)

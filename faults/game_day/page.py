@@ -26,8 +26,8 @@ def page_of(report: GameDayReport) -> str:
         "began": f"{begun:%Y-%m-%d %H:%M:%S} UTC",
         "kinds": f"{', '.join(report.terms.kinds)}; spared: {spared}; seed {report.terms.seed}",
         "faults": f"{len(report.faults):,}",
-        "canary": f"{verdict.events_published:,} events, {verdict.notifications_expected:,} notifications expected, "
-        f"{verdict.notifications_delivered:,} delivered",
+        "canary": f"{verdict.events_published:,} events; {verdict.notifications_expected:,} notifications due by its "
+        f"last check, {verdict.notifications_delivered:,} delivered by the end",
     }
     if report.left_dead:
         summary["still dead"] = ", ".join(map(str, report.left_dead))

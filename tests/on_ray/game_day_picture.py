@@ -55,7 +55,7 @@ def main():
             stop.set()
             feed.join()
     sys.stdout.write(f"{report.outcome}: {report.verdict}\n")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # the browser may still write
         page = (picture if len(sys.argv) > 2 else Path(folder) / "day").with_suffix(".html")
         page.write_text(page_of(report), encoding="utf-8")
         browser = Browser(Path(folder) / "profile")

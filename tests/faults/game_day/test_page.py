@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 from chromium import Browser
-from rayvous.faults.checker.verdict import Finding, Violation
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.checker.verdict import Finding, Violation, total
 from rayvous.faults.game_day.drawing import APART
 from rayvous.faults.game_day.latencies import LatencyRow
 from rayvous.faults.game_day.machine import End, Strike
 from rayvous.faults.game_day.page import page_of
 from rayvous.faults.game_day.report import GameDayReport
 from rayvous.faults.game_day.terms import KINDS, ROOT, Terms
+from rayvous.protocol.features import Features
+from rayvous.protocol.traces.account import Account
 from rayvous.protocol.traces.trace import Trace
 
 
@@ -56,6 +59,23 @@ def test_it_has_the_verdict_every_fault_and_what_was_wrong_and_runs_nothing_that
         "still dead",
     ):  # fmt: skip
         assert what in page, what
+
+
+def test_more_may_be_delivered_by_the_end_than_was_due_when_the_canary_was_checked_last() -> None:
+    """What it publishes after that has to be right, and nothing of it is due."""
+    parts = []
+    for number in (1, 2):
+        account = Account(Features())
+        account.subscribed(0.0, "s", 1, "n > 0")
+        account.confirmed(0.0, "s", 1)
+        account.published(1.0, "p", number, [{"n": number}])
+        account.notified(2.0, "s", "p", number)
+        parts.append(account)
+    parts[0].settled(3.0)
+    report = report_of([])
+    report.verdict = total([judge(each) for each in parts])
+    assert report.verdict.holds
+    assert "2 events; 1 notifications due by its last check, 2 delivered by the end" in page_of(report)
 
 
 def test_a_fault_is_drawn_as_long_as_it_lasts_and_until_the_network_was_whole() -> None:
