@@ -13,6 +13,7 @@ Source: paper 4, definitions 8 and 9; completeness and order are promises 2 and 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -284,9 +285,9 @@ class _Judge:
             if found.others is not None:
                 about.add(self.columns.identities[int(found.others[row])])
             elements = (client, event) if client else (event,)
-            part = self.trace.about(client, about)
-            before = Trace(self.trace.operations[: int(found.positions[row])])
-            position = len(before.about(client, about))
+            places = self.trace.about(client, about)
+            part = Trace(self.trace.operations[place] for place in places)
+            position = bisect_left(places, int(found.positions[row]))
             finding.violations.append(explain_violation(part, RULES[name], elements, position))
 
 

@@ -280,24 +280,20 @@ class Trace:
         kinds = Published | Notified | LossTold | Kept | Shed
         return Trace(op for op in self if not isinstance(op, kinds) or (op.publisher, op.sequence) in events)
 
-    def about(self, client: str, events: Container[EventId]) -> Trace:
-        """Return the part about one subscriber and some events."""
-        return Trace(op for op in self.operations if _is_about(op, client, events))
+    def about(self, client: str, events: Container[EventId]) -> list[int]:
+        """Return where the operations are that are about one subscriber and some events."""
+        return [place for place, op in enumerate(self.operations) if _is_about(op, client, events)]
+
+
+_OF_EVENTS: Final = (Notified, Published, Kept, Shed, LossTold)
+_OF_CLIENTS: Final = (Registered, Confirmed, Answered, Cancelled)
 
 
 def _is_about(operation: Operation, client: str, events: Container[EventId]) -> bool:
-    match operation:
-        case Published(_, publisher, sequence, _):
-            return (publisher, sequence) in events
-        case Kept(_, _, publisher, sequence) | Shed(_, publisher, sequence):
-            return (publisher, sequence) in events
-        case Notified(_, _, publisher, sequence):
-            return (publisher, sequence) in events  # also of others: they show that a broker had it
-        case LossTold(_, who, publisher, sequence):
-            return who in (client, "") and (publisher, sequence) in events
-        case Registered(_, who) | Confirmed(_, who) | Answered(_, who) | Cancelled(_, who):
-            return who == client
-    return True
+    if isinstance(operation, _OF_EVENTS):  # notifications of others as well: they show that a broker had it
+        told_to_another = isinstance(operation, LossTold) and operation.client not in (client, "")
+        return (operation.publisher, operation.sequence) in events and not told_to_another
+    return not isinstance(operation, _OF_CLIENTS) or operation.client == client
 
 
 def trace_of(
