@@ -50,7 +50,7 @@ def test_a_search_says_what_was_reached_and_what_never_and_keeps_its_cases(capsy
 
 def test_a_case_that_fails_is_written_shrunk_and_replayed(monkeypatch, capsys):
     monkeypatch.setattr(Deduplicator, "admit", lambda self, client, batch, rows, *, accepted: rows)
-    result = searched("runs=50", brokers=6, as_json=True)
+    result = searched("runs=50", brokers=4, as_json=True)
     assert json.loads(capsys.readouterr().out)["verdict"] == result["verdict"] == "violated"
     shrunk = result["shrunk"]
     assert shrunk["reason"] == "once is violated" and Path(shrunk["file"]).exists()
