@@ -6,7 +6,8 @@ Phases
 2. Faults: the plan is carried out while clients publish, subscribe, unsubscribe and move.
 3. Heal: all faults end, and the search of clusters for nearer parents ends. Within a bound of the system the network
    must be one tree again, with every subscription installed and every client at a living broker (promise 6), and
-   stay so for :data:`STEADY_LOOKS` looks.
+   stay so for :data:`STEADY_LOOKS` looks. A case with intermissions has phases 2 and 3 once for each of its acts. If
+   something published in an act is missing after it, the others are left out: their rounds would send it again.
 4. Late subscribers come, before phase 2 or after phase 3 (:mod:`rayvous.faults.plans.late_cases`). In the latter case
    brokers die once more, and the network heals once more.
 5. Liveness: every publisher publishes again. When everything has settled, it is judged (promises 1-3).
@@ -23,7 +24,10 @@ from pathlib import Path
 from typing import Final
 
 from .checker.expiry import late_notifications
+from .checker.reliability import judge
+from .checker.verdict import VIOLATED
 from .injector import Injector
+from .plans.acts import acts_of
 from .plans.cases import BUILD_SECONDS, Action, Case, Late
 from .plans.damage_cases import found_heartbeats, is_damaged
 from .plans.plans import Fault
@@ -91,14 +95,25 @@ class ChaosRun:
             self._problem(f"{self._system.now:.3f} s: {type(error).__name__}: {error} ({where})")
 
     def _phases(self) -> None:
-        late = self._case.late
+        system, late = self._system, self._case.late
         self._build()
         if late is not None and late.before:
             self._late(late)
-        self._faults()
-        if self._converge():
-            if late is None or late.before or self._late_kill(late):
+        *before, last = acts_of(self._case)
+        for act in before:
+            began = system.now
+            self._faults(act)
+            if not self._converge():
+                return
+            if self._is_broken_since(began):
+                system.timeline.say(system.now, "a promise is broken: what was to follow is left out")
                 self._liveness()
+                return
+        self._faults(last)
+        if not self._converge():
+            return
+        if late is None or late.before or self._late_kill(late):
+            self._liveness()
 
     def _build(self) -> None:
         system = self._system
@@ -111,8 +126,8 @@ class ChaosRun:
         for problem in [*system.unconfirmed(), *system.look()] or system.unfinished():
             self._problem(f"before the first fault: {problem}")
 
-    def _faults(self) -> None:
-        system, case = self._system, self._case
+    def _faults(self, case: Case) -> None:
+        system = self._system
         start = system.now
         system.play(case.actions, start)
         system.operate(case.operations, start)
@@ -150,6 +165,22 @@ class ChaosRun:
         if self._report.converged_seconds is None:  # else it is the second time
             self._report.converged_seconds = converged_at - self._healed_at
         system.timeline.say(converged_at, "converged")
+        return True
+
+    def _is_broken_since(self, began: float) -> bool:
+        """Return whether something published since then has broken a promise, and still has after a while.
+
+        What has a time to live is left out: it may have expired.
+        """
+        if is_damaged(self._case):
+            return False
+        for heartbeats in (0.0, SETTLE_HEARTBEATS):
+            self._wait(heartbeats)
+            account = self._system.account
+            trace = account.since(began, account.expires).in_time()
+            trace.settled(self._system.now)
+            if judge(trace).outcome != VIOLATED:
+                return False
         return True
 
     def _late(self, late: Late) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
@@ -180,6 +181,14 @@ def _check(case: Case) -> None:
     if case.admission is not None:
         case.admission.validate()
     case.plan.check(positions)
+    bounds = (0.0, *case.intermissions, case.plan.heal_seconds) if case.intermissions else ()
+    for before, after in pairwise(bounds):
+        _when(
+            before < after,
+            list(case.intermissions),
+            "moments of the plan, in order, before its healing",
+            "case: intermissions",
+        )
     brokers = {place.broker for place in positions}
     late = () if case.late is None else (*case.late.publications, *case.late.subscriptions)
     phases: dict[str, Sequence[Action]] = {

@@ -221,6 +221,9 @@ class Case:
         What happens when everything has settled; None for nothing.
     known
         What brokers are told of deaths; None for nothing.
+    intermissions
+        Moments of the plan in order. At each everything is healed, and the plan goes on only once the network is
+        whole. The plan's clock stands still meanwhile (:mod:`.acts`).
     """
 
     seed: int
@@ -241,6 +244,7 @@ class Case:
     lossless: bool = False
     late: Late | None = None
     known: Known | None = None
+    intermissions: tuple[float, ...] = ()
 
     @property
     def features(self) -> Features:
@@ -261,6 +265,7 @@ class Case:
             "clients": len({action.client for action in self.opening}),
             "actions": counts,
             "plan": self.plan.to_dict(),
+            **({"intermissions": list(self.intermissions)} if self.intermissions else {}),
             **({"durable": list(self.durable)} if self.stable else {}),
             **({"lossless": True} if self.lossless else {}),
             **({"admission": self._admission(self.admission)} if self.admission else {}),

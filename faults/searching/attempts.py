@@ -23,11 +23,12 @@ class _Watched(OnSimulator):
     def __init__(self, case: Case, watch: Watch, **options: object) -> None:
         super().__init__(case, **{**options, **watch.options()})
         self._watch = watch
+        self._acts = iter((0.0, *case.intermissions))
         watch.network = self.network
 
     def carry_out(self, until: float, every_seconds: float) -> Iterator[None]:
         """Let virtual time pass up to the healing; these are the moments at which faults may be aimed."""
-        self._watch.begin(self.now)
+        self._watch.begin(self.now - next(self._acts))
         yield from super().carry_out(until, every_seconds)
         self._watch.end()
 

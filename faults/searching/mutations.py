@@ -9,8 +9,10 @@ Rules
 * The others add, remove, move, copy, repeat and redirect faults and actions, take those of another case, and change
   options. What is repeated happens twice as often, or three, five or nine times: with the counts that a run reaches
   (`seen`) that is how an error is found that needs something several times.
-* A drawn case may have several *scenes*: what several seeds do to one network, one after another, each time once
-  everything before was undone.
+* A drawn case may have several *scenes*: what several seeds do to one network, one after another. Between two of them
+  is an intermission: the next one begins when everything before was undone and the network is whole, which is judged.
+* A scene has the faults, the operations, the wrong news and the actions of its seed. What names a broker or a client
+  that is not there names another one, always the same.
 * The longer nothing new came of a case, the more changes are made at once.
 * Everything comes from the given source of randomness.
 """
@@ -38,7 +40,6 @@ from ..plans.plans import (
     Crash,
     CrashCluster,
     CrashRendezvous,
-    CrashRoot,
     Cut,
     CutClusters,
     Damage,
@@ -60,20 +61,21 @@ from ..shrinking.reductions import tidy, wide_enough
 from .seen import Moment
 
 FAULTS_MAX: Final = 96
-ACTIONS_MAX: Final = 400
-HEAL_SECONDS_MAX: Final = 40.0
+ACTIONS_MAX: Final = 1_600
+HEAL_SECONDS_MAX: Final = 120.0
 NEAR_SECONDS: Final = 0.0, 0.0, -0.0005, 0.0005, 0.005, 0.02, 0.1, -0.02, -0.2
 """How long after the moment at which it is aimed something happens: most often at once, or so long before that it lasts
 at that moment."""
+
+RETENTION_SECONDS: Final = 60.0
+"""How long the brokers of a case with scenes retain events, at most: much longer than a scene and its healing. What
+everybody had before an intermission would be sent again in each round after it."""
 
 SOON_SECONDS: Final = 0.01, 0.05, 0.3, 1.0, 3.0, 8.0
 """How long it is at most until an aimed fault is undone."""
 
 AGAIN: Final = 1, 2, 4, 8
 """How often something is repeated."""
-
-GAP_SECONDS: Final = 0.0, 0.5, 2.0, 5.0
-"""How long everything is whole between two scenes, at most: a broker is suspected after three seconds of silence."""
 
 STALE: Final = 4
 """After how many cases of which nothing new came at most twice as many changes are made."""
@@ -122,31 +124,39 @@ class Mutator:
         return wide_enough(tidy(case))
 
     def staged(self, scenes: Sequence[Case]) -> Case:
-        """Return a case with these scenes, in the network of any of them that has several brokers.
+        """Return a case with these scenes, in the network of any of them: the more brokers it has, the likelier.
 
-        What has no fault makes no scene. A fault whose target is not in that network hits another one.
+        One that has several clusters and several brokers in one of them goes before one that lacks either. What has
+        no fault makes no scene. A fault whose target is not in that network hits another one.
         """
         acted = [scene for scene in scenes if scene.plan.faults]
-        several = [scene for scene in acted if len(_positions(scene)) > 1]
-        first = self._rng.choice(several or acted or list(scenes))
+        among = [scene for scene in acted if _has_tree_and_group(scene)] or acted or list(scenes)
+        others = [len(_positions(scene)) - 1 for scene in among]
+        first = self._rng.choices(among, others if any(others) else None)[0]
         return self.chained(first, [scene for scene in acted if scene is not first])
 
     def chained(self, case: Case, others: Sequence[Case]) -> Case:
-        """Return a case of several scenes: the faults of others follow, each time once all is undone.
+        """Return a case of several scenes: what others do follows, each time once the network is whole again.
 
-        As many as fit, within the bounds. Its clients do in each scene what they do in the first one.
+        As many as fit, within the bounds.
         """
-        if not case.features.heals:
+        if not case.features.heals or not others:
             return case
+        if not case.lossless:
+            times = case.features.times
+            seconds = min(times.retention_seconds, RETENTION_SECONDS)
+            case = replace(case, recovery=replace(times, retention_seconds=seconds))
         first = case
         for other in others:
-            start = case.plan.heal_seconds + self._rng.choice(GAP_SECONDS)
-            plan = replace(case.plan, heal_seconds=start + first.plan.heal_seconds)
-            grown = _with_faults(replace(case, plan=plan), [*case.plan.faults, *_undone(case, start)])
-            scene = self._with_faults_of(replace(first, plan=replace(first.plan, faults=())), other, 1.0)
+            start = case.plan.heal_seconds
+            plan = replace(case.plan, heal_seconds=start + other.plan.heal_seconds)
+            grown = replace(case, plan=plan, intermissions=(*case.intermissions, start))
+            bare = replace(first, plan=replace(other.plan, faults=()))
+            scene = self._with_faults_of(bare, other, 1.0)
             later = [replace(each, at_seconds=each.at_seconds + start) for each in scene.plan.faults]
             grown = _with_faults(grown, [*grown.plan.faults, *later])
-            grown = _with_actions(grown, [*grown.actions, *_again(first, start, case)])
+            grown = _with_others(grown, other, start)
+            grown = _with_actions(grown, [*grown.actions, *self._cast(other, start, case)])
             if (
                 len(grown.plan.faults) > FAULTS_MAX
                 or len(grown.actions) > ACTIONS_MAX
@@ -155,6 +165,53 @@ class Mutator:
                 break
             case = grown
         return wide_enough(tidy(case))
+
+    def _cast(self, scene: Case, start: float, before: Case) -> list[Action]:
+        """Return what the clients of a scene do from a time on, as actions of the clients of the case before.
+
+        Subscriptions have numbers of their own. Who advertises publishes only what it has published before.
+        """
+        clients = list(dict.fromkeys(action.client for action in _all(before)))
+        brokers = [place.broker for place in _positions(before)]
+        parts = {kind: [name for name in clients if publishes(name) is kind] for kind in (True, False)}
+        played = {kind: dict[str, str]() for kind in (True, False)}
+        highest: dict[str, int] = {}
+        own: dict[str, list[Action]] = {}
+        for each in _all(before):
+            highest[each.client] = max(highest.get(each.client, 0), each.number)
+            if each.do == "publish":
+                own.setdefault(each.client, []).append(each)
+        numbers: dict[tuple[str, int], int] = {}
+        found = []
+        for each in scene.actions:
+            kind = publishes(each.client)
+            if not parts[kind]:
+                continue
+            roles = played[kind]
+            name = roles.setdefault(each.client, parts[kind][len(roles) % len(parts[kind])])
+            again = replace(
+                each,
+                at_seconds=each.at_seconds + start,
+                client=name,
+                broker=brokers[each.broker % len(brokers)],
+            )
+            if each.do == "subscribe":
+                numbers[each.client, each.number] = highest[name] = highest[name] + 1
+                again = replace(again, number=highest[name])
+            elif each.do == "cancel":
+                begun = [each.number for each in before.opening if each.client == name]
+                number = numbers.get((each.client, each.number), each.number)
+                if (each.client, each.number) not in numbers and number not in begun:
+                    continue
+                again = replace(again, number=number)
+            elif each.do == "publish" and before.adverts:
+                if name not in own:
+                    continue
+                again = replace(again, events=self._rng.choice(own[name]).events)
+            elif each.do in ("stop", "start") and not (kind or name in before.durable):
+                continue
+            found.append(again)
+        return found
 
     # At a moment.
 
@@ -468,12 +525,23 @@ def _positions(case: Case) -> Sequence[Position]:
 
 def _within(fault: Fault, positions: Sequence[Position]) -> Fault:
     """Return a fault of a larger network as one of these brokers: of the same one each time, so what undoes it fits."""
-    there: dict[str, list[int]] = {
-        "broker": [place.broker for place in positions],
-        "cluster": sorted({place.cluster for place in positions}),
-    }
+    brokers = [place.broker for place in positions]
+    clusters = sorted({place.cluster for place in positions})
+    if isinstance(fault, Cut | Mend | CutClusters | MendClusters):
+        ids = clusters if isinstance(fault, CutClusters | MendClusters) else brokers
+        one, other = fault.one % len(ids), fault.other % len(ids)
+        other = other if one != other else (one + 1) % len(ids)
+        low, high = sorted((ids[one], ids[other]))
+        return replace(fault, one=low, other=high)
+    there: dict[str, list[int]] = {"broker": brokers, "cluster": clusters}
     named = {name: ids for name, ids in there.items() if hasattr(fault, name)}
-    return replace(fault, **{name: ids[getattr(fault, name) % len(ids)] for name, ids in named.items()})
+    several = {
+        name: tuple(sorted({ids[each % len(ids)] for each in getattr(fault, name)}))
+        for name, ids in (("brokers", brokers), ("clusters", clusters))
+        if hasattr(fault, name)
+    }
+    within = replace(fault, **{name: ids[getattr(fault, name) % len(ids)] for name, ids in named.items()})
+    return replace(within, **several)  # type: ignore[arg-type]
 
 
 def _can_be(fault: Fault, positions: Sequence[Position]) -> bool:
@@ -483,6 +551,12 @@ def _can_be(fault: Fault, positions: Sequence[Position]) -> bool:
     except InputError:
         return False
     return True
+
+
+def _has_tree_and_group(case: Case) -> bool:
+    """Return whether there are several clusters, and several brokers in one of them."""
+    positions = _positions(case)
+    return 1 < len({place.cluster for place in positions}) < len(positions)
 
 
 def _flat(case: Case) -> bool:
@@ -515,45 +589,15 @@ def _undoing(fault: Fault, at: float) -> list[Fault]:
             return []
 
 
-def _undone(case: Case, at: float) -> list[Fault]:
-    """Return what undoes at a time all that still lasts of the faults of a case."""
-    clusters = {place.cluster: place.members for place in _positions(case)}
-    dead: dict[BrokerId, None] = {}
-    last: dict[object, Fault] = {}
-    for fault in case.plan.faults:
-        match fault:
-            case Crash() | Leave():
-                dead[fault.broker] = None
-            case CrashCluster():
-                dead |= dict.fromkeys(clusters[fault.cluster])
-            case CrashRoot():
-                dead |= dict.fromkeys(place.broker for place in _positions(case))
-            case Restart():
-                dead.pop(fault.broker, None)
-            case _:
-                for undo in _undoing(fault, at):
-                    last[undo] = undo
-    return [*last.values(), *(Restart(at, broker) for broker in dead)]
-
-
-def _again(scene: Case, start: float, before: Case) -> list[Action]:
-    """Return what the clients of a scene do, from another time on: subscriptions have numbers of their own."""
-    highest: dict[str, int] = {}
-    for each in _all(before):
-        highest[each.client] = max(highest.get(each.client, 0), each.number)
-    numbers: dict[tuple[str, int], int] = {}
-    found = []
-    for each in scene.actions:
-        again = replace(each, at_seconds=each.at_seconds + start)
-        if each.do == "subscribe":
-            numbers[each.client, each.number] = highest[each.client] = highest[each.client] + 1
-            again = replace(again, number=highest[each.client])
-        elif each.do == "cancel":
-            if (each.client, each.number) not in numbers:
-                continue  # it is cancelled already
-            again = replace(again, number=numbers[each.client, each.number])
-        found.append(again)
-    return found
+def _with_others(case: Case, other: Case, start: float) -> Case:
+    """Return a case with the operations of another one and its wrong news, from a time on."""
+    if case.operations and _flat(other) == _flat(case):
+        later = [replace(each, at_seconds=each.at_seconds + start) for each in other.operations]
+        case = replace(case, operations=(*case.operations, *later))
+    if case.known is not None and other.known is not None:
+        news = [replace(each, at_seconds=each.at_seconds + start) for each in other.known.rumours]
+        case = replace(case, known=replace(case.known, rumours=(*case.known.rumours, *news)))
+    return case
 
 
 def _all(case: Case) -> tuple[Action, ...]:

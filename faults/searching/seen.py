@@ -115,9 +115,9 @@ class Watch:
         self._during = False
         self._began_at = 0.0
 
-    def begin(self, now: float) -> None:
-        """Note that the faults begin: moments from here on are of use."""
-        self._during, self._began_at = True, now
+    def begin(self, began_at: float) -> None:
+        """Note that faults begin, those of an act: moments from here on are of use, counted from `began_at`."""
+        self._during, self._began_at = True, began_at
         for known in (self._fresh, self._states, self._pairs):
             known.clear()
 

@@ -75,6 +75,11 @@ def with_faults(case: Case, faults: Iterable[Fault]) -> Case:
     )
 
 
+def with_intermissions(case: Case, intermissions: Iterable[float]) -> Case:
+    """Return a case with only these intermissions."""
+    return replace(case, intermissions=tuple(intermissions))
+
+
 def with_late_kills(case: Case, kills: Iterable[float]) -> Case:
     """Return a case in which fewer brokers die late."""
     assert case.late is not None
@@ -106,6 +111,7 @@ def tidy(case: Case) -> Case:
         case,
         **phases,
         recovery=recovery,
+        intermissions=tuple(each for each in case.intermissions if each < case.plan.heal_seconds),
         durable=tuple(name for name in case.durable if name in names),
         adverts={name: each for name, each in case.adverts.items() if name in names},
         priorities={name: each for name, each in case.priorities.items() if name in names},
@@ -285,19 +291,28 @@ def cluster_as_broker(case: Case, fault: Fault) -> Iterator[Fault]:
 
 def retimed(case: Case) -> Case:
     """Return a case whose faults and actions follow each other a second apart, in the same order."""
-    moments: list[tuple[float, int, Fault | Action]] = [
+    moments: list[tuple[float, int, Fault | Action | float]] = [
+        *((each, -1, each) for each in case.intermissions),
         *((fault.at_seconds, 0, fault) for fault in case.plan.faults),
         *((action.at_seconds, 1, action) for action in case.actions),
     ]
     moments.sort(key=lambda each: each[:2])
-    moved = [replace(each, at_seconds=float(place)) for place, (_, _, each) in enumerate(moments, 1)]
-    heal = min(case.plan.heal_seconds, len(moved) + 1.0) if case.features.heals else len(moved) + 1.0
-    if moved and moved[-1].at_seconds > heal:
+    intermissions = tuple(
+        float(place) for place, (_, _, each) in enumerate(moments, 1) if isinstance(each, float)
+    )
+    moved = [
+        replace(each, at_seconds=float(place))
+        for place, (_, _, each) in enumerate(moments, 1)
+        if not isinstance(each, float)
+    ]
+    heal = min(case.plan.heal_seconds, len(moments) + 1.0) if case.features.heals else len(moments) + 1.0
+    if moments and len(moments) > heal:
         return case
     plan = replace(
         case.plan, faults=tuple(each for each in moved if isinstance(each, Fault)), heal_seconds=heal
     )
-    return replace(case, plan=plan, actions=tuple(each for each in moved if isinstance(each, Action)))
+    actions = tuple(each for each in moved if isinstance(each, Action))
+    return replace(case, plan=plan, actions=actions, intermissions=intermissions)
 
 
 def in_rounded_time(case: Case) -> Case:

@@ -261,6 +261,7 @@ def _faults(search: _Search) -> None:
     search.fewest(search.best.plan.faults, reductions.with_faults)
     if search.best.plan.stay_dead:
         search.accepts(replace(search.best, plan=replace(search.best.plan, stay_dead=())))
+    search.fewest(search.best.intermissions, reductions.with_intermissions)
     search.fewest(search.best.operations, lambda case, left: replace(case, operations=tuple(left)))
     if search.best.late is not None:
         search.fewest(search.best.late.kills, reductions.with_late_kills)

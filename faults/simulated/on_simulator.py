@@ -110,6 +110,8 @@ class OnSimulator:
         """Let virtual time pass up to the healing; return control at intervals."""
         network = self.network
         self._replaying.begin()
+        for group in network.clients.groups.values():
+            group.calm = False
         while network.now < until:
             network.advance_to(min(network.now + every_seconds, until))
             yield

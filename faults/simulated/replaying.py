@@ -37,11 +37,13 @@ class Replaying:
         self._network, self._case = network, case
         self._drawn = (*replays_of(case), *last_values_of(case))
         self._records: dict[ClientId, ReplayRecord] = {}
-        self._start = 0.0
+        self._start: float | None = None
 
     def begin(self) -> None:
-        """Schedule everything, counted from now."""
+        """Schedule everything, counted from now; nothing more if it has begun."""
         network = self._network
+        if self._start is not None:
+            return
         self._start = network.now
         for drawn in self._drawn:
             network.at(self._start + drawn.begins.at_seconds, self._subscribe, drawn)
@@ -90,7 +92,8 @@ class Replaying:
         network = self._network
         at: At = OLDEST
         if drawn.where == "time":
-            at = self._start + drawn.share * (network.now - self._start)
+            start = self._start or 0.0
+            at = start + drawn.share * (network.now - start)
         elif drawn.where == "position":
             spans = (network.hosts[broker].machine.ask(HistoryAt()) or {} for broker in network.living())
             last = {name: span.last for each in spans for name, span in each.items()}

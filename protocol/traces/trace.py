@@ -274,9 +274,13 @@ class Trace:
         """Return every notification, in order."""
         return [op for op in self.operations if type(op) is Notified]
 
-    def since(self, moment: float) -> Trace:
-        """Return the part about events that were published from a time on, with all subscriptions and the like."""
-        events = {event for event, op in self.publications().items() if op.at_seconds >= moment}
+    def since(self, moment: float, without: Container[EventId] = ()) -> Trace:
+        """Return the part about events that were published from a time on, with all subscriptions and the like.
+
+        Events in `without` are left out.
+        """
+        published = self.publications().items()
+        events = {event for event, op in published if op.at_seconds >= moment and event not in without}
         kinds = Published | Notified | LossTold | Kept | Shed
         return Trace(op for op in self if not isinstance(op, kinds) or (op.publisher, op.sequence) in events)
 

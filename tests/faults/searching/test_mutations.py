@@ -5,14 +5,16 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from broken_brokers import BROKEN
 from draws import slow, thorough
+from rayvous.faults.plans.acts import acts_of
 from rayvous.faults.plans.case_files import case_from_dict, case_to_dict
 from rayvous.faults.plans.cases import publishes
-from rayvous.faults.plans.plans import Crash, FaultPlan, Pause, Restart, Resume
+from rayvous.faults.plans.plans import Crash, Cut, FaultPlan, Mend, Pause, Restart, Resume, Shake
 from rayvous.faults.searching.attempts import attempt
-from rayvous.faults.searching.mutations import ACTIONS_MAX, CHANGES, FAULTS_MAX, Mutator
+from rayvous.faults.searching.mutations import ACTIONS_MAX, CHANGES, FAULTS_MAX, RETENTION_SECONDS, Mutator
 from rayvous.faults.searching.seen import Moment
-from rayvous.faults.simulated.chaos import draw_sim_case
+from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.routing.topologies.cluster_trees import topology_of
 
 EVERYTHING = {"stable": True, "admission": True, "operations": True}
@@ -133,18 +135,40 @@ def test_a_right_network_passes_mutated_cases(options, turns):
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
-def test_scenes_follow_one_another_each_once_everything_was_undone(options):
+def test_scenes_follow_one_another_each_with_what_its_seed_does(options):
     cases = [drawn(seed, options) for seed in range(1, 9)]
     made = Mutator(Random(2)).chained(cases[0], cases[1:])
     assert case_from_dict(case_to_dict(made)) == made
     assert len(made.plan.faults) <= FAULTS_MAX and len(made.actions) <= ACTIONS_MAX
-    first, seconds = cases[0], cases[0].plan.heal_seconds
-    assert made.plan.heal_seconds >= 2 * seconds and made.plan.faults[: len(first.plan.faults)]
-    for kind in ("publish", "move", "subscribe"):
-        before, after = (sum(each.do == kind for each in case.actions) for case in (first, made))
-        assert after >= 2 * before, f"clients {kind} in each scene"
+    seconds = cases[0].plan.heal_seconds
+    assert (
+        made.intermissions == tuple(seconds * scene for scene in range(1, 8))
+        and made.plan.heal_seconds == 8 * seconds
+    )
+    acts = acts_of(made)
+    for scene, act in zip(cases, acts, strict=True):
+        for kind in ("publish", "move", "subscribe"):
+            wanted, played = (sum(each.do == kind for each in case.actions) for case in (scene, act))
+            assert played == wanted, f"its clients {kind} as those of its seed"
+        assert [each.do for each in act.operations] == [each.do for each in scene.operations]
+        if not scene.operations and not options.get("damage"):
+            assert [type(each) for each in act.plan.faults] == [type(each) for each in scene.plan.faults]
+    there = {each.client for each in (*cases[0].opening, *cases[0].actions, *cases[0].closing)}
+    assert {each.client for each in made.actions} <= there
     numbers = [(each.client, each.number) for each in made.actions if each.do == "subscribe"]
     assert len(numbers) == len(set(numbers)), "a subscription has a number of its own"
+
+
+def test_scenes_play_in_a_network_with_a_tree_and_a_cluster_of_several_brokers():
+    cases = [drawn(seed, {}) for seed in range(12)]
+    positions = {str(case.topology): topology_of(case.topology).positions() for case in cases}
+    kinds = {
+        topology: 1 < len({each.cluster for each in there}) < len(there)
+        for topology, there in positions.items()
+    }
+    made = [Mutator(Random(seed)).staged(cases) for seed in range(12)]
+    assert not all(kinds.values()) and all(kinds[str(each.topology)] for each in made)
+    assert all(each.recovery.retention_seconds <= RETENTION_SECONDS for each in made)
 
 
 def test_scenes_play_in_a_network_of_several_brokers_and_each_has_faults():
@@ -171,9 +195,44 @@ def test_a_fault_of_a_larger_network_hits_one_broker_here_and_what_undoes_it_the
     assert 0 <= pause.broker == resume.broker < there
 
 
-def test_who_dies_in_a_scene_is_back_in_the_next():
-    plans = [FaultPlan("one", (Crash(1.0, 0),), 4.0), FaultPlan("two", (Crash(0.5, 0),), 4.0)]
+def test_a_cut_of_a_larger_network_is_one_between_two_brokers_here_and_so_is_its_end():
+    case = replace(drawn(1, {}), plan=FaultPlan("none", (), 4.0))
+    there = len(topology_of(case.topology).positions())
+    faults = Cut(1.0, there, 2 * there), Mend(2.0, there, 2 * there), Shake(3.0, 1.0, brokers=(0, there + 1))
+    far = replace(case, plan=FaultPlan("far", faults, 4.0))
+    cut, mend, shake = Mutator(Random(5)).crowded(case, [far]).plan.faults
+    assert (cut.one, cut.other) == (mend.one, mend.other) and 0 <= cut.one < cut.other < there
+    assert shake.brokers == (0, 1)
+
+
+def test_a_scene_begins_when_the_network_is_whole_again():
+    plans = [FaultPlan("one", (Crash(1.0, 0),), 4.0, (0,)), FaultPlan("two", (Crash(0.5, 0),), 4.0, (0,))]
     one, other = (replace(drawn(1, {}), plan=plan) for plan in plans)
-    faults = Mutator(Random(2)).chained(one, [other]).plan.faults
-    assert [type(each) for each in faults] == [Crash, Restart, Crash] and faults[1].at_seconds >= 4.0
-    assert faults[2].at_seconds == faults[1].at_seconds + 0.5
+    made = Mutator(Random(2)).chained(one, [other])
+    assert made.intermissions == (4.0,) and made.plan.faults == (Crash(1.0, 0), Crash(4.5, 0))
+    report = run_case(made)
+    assert report.holds
+    told = [what for _, what in report.timeline if what.startswith(("fault", "everything", "converged"))]
+    assert told == [
+        "fault: crash broker 0", "everything healed, started 0", "converged",
+        "fault: crash broker 0", "everything healed, left dead 0", "converged",
+    ]  # fmt: skip
+
+
+def test_a_network_that_is_not_whole_at_a_rest_is_a_finding():
+    broken = next(each for each in BROKEN if each.name == "forget_one_filter_at_succession")
+    report = broken.run(Mutator(Random(2)).chained(broken.case, [broken.case]))
+    assert "not converged" in report.problems[0]
+    assert sum(what.startswith("everything healed") for _, what in report.timeline) == 1
+
+
+def test_what_is_lost_in_a_scene_is_found_although_the_rounds_of_the_next_would_send_it_again():
+    broken = next(each for each in BROKEN if each.name == "pass_closed_links")
+    assert broken.case.plan.faults and broken.run(broken.case).verdict.missing
+    twice = Mutator(Random(2)).chained(broken.case, [broken.case])
+    report = broken.run(twice)
+    assert report.verdict.missing and not report.problems
+    told = [what for _, what in report.timeline]
+    assert sum(what.startswith("everything healed") for what in told) == 1
+    assert any(what.startswith("a promise is broken") for what in told)
+    assert not any(what.startswith("a promise") for _, what in run_case(twice).timeline)

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 from rayvous.faults.checker.verdict import Finding, Verdict
+from rayvous.faults.plans.acts import acts_of
 from rayvous.faults.plans.case_files import load_case
 from rayvous.faults.plans.cases import draw_case
 from rayvous.faults.plans.extended import extended
 from rayvous.faults.plans.plans import CrashCluster
 from rayvous.faults.report import ChaosReport
 from rayvous.faults.shrinking.reasons import kind_of, reason_of
-from rayvous.faults.shrinking.reductions import clients_of, labels_of, steps_of, with_brokers
+from rayvous.faults.shrinking.reductions import clients_of, labels_of, retimed, steps_of, with_brokers
 from rayvous.faults.shrinking.shrink import shrink, size_of
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol.errors import InputError
@@ -149,3 +150,29 @@ def test_kinds_of_problems():
         "broker 2 holds for s1: too much [], missing [\"b = 'x'\"]"
     )
     assert reason_of(said(CASE)) is None
+
+
+def test_rests_that_are_not_needed_go_and_those_that_are_stay_between_the_same_faults():
+    faults = tuple(CrashCluster(at, 0) for at in (1.0, 3.0, 5.0))
+    case = replace(
+        CASE,
+        plan=replace(CASE.plan, faults=faults, stay_dead=()),
+        intermissions=(2.0, 4.0, 6.0),
+        operations=(),
+    )
+
+    def parted(case):
+        return [len(act.plan.faults) for act in acts_of(case)] in ([1, 2], [1, 2, 0], [1, 1, 1], [1, 1, 1, 0])
+
+    found = shrink(case, run=lambda case: said(case, *["once"] * parted(case)), seconds_max=1e6)
+    assert len(found.case.intermissions) == 1 and [len(act.plan.faults) for act in acts_of(found.case)] == [
+        1,
+        2,
+    ]
+    assert retimed(found.case).intermissions == (2.0,) and [
+        each.at_seconds for each in retimed(found.case).plan.faults
+    ] == [
+        1.0,
+        3.0,
+        4.0,
+    ]
