@@ -45,13 +45,18 @@ READ_LATER = "PYTHONBREAKPOINT"
 def prepare(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Make the Ray that is started next ask for its workers at the fork server of this folder, once there is one.
 
-    That Ray does not look at what nobody reads: its workers' logs (ten times a second, all there ever were) and what
-    each process uses.
+    That Ray does not look at what nobody reads: its workers' logs (ten times a second, all there ever were), what
+    each process uses, and whether nodes should be added, which nobody would add.
     """
     patch.setenv("RAYVOUS_FORK_SERVER", str(folder / f"fork-{os.getpid()}"))
     patch.setenv("RAYVOUS_WORKER", default_worker.__file__)
     patch.setenv("REPORTER_UPDATE_INTERVAL_MS", "3600000")
-    made = partial(parameter.RayParams, worker_path=str(HERE / "quick_worker.py"), include_log_monitor=False)
+    made = partial(
+        parameter.RayParams,
+        worker_path=str(HERE / "quick_worker.py"),
+        include_log_monitor=False,
+        no_monitor=True,
+    )
     patch.setattr(parameter, "RayParams", made)
 
 
