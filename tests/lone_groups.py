@@ -1,8 +1,9 @@
 """A consumer group without brokers: what comes to it, and when its process dies, are drawn. A case takes milliseconds.
 
 What stands for its broker retains the events of two publishers until the group has acknowledged them, and gives them
-to each process anew: those of a publisher in order, some a while after it has begun, or after those of the other one
-were given. It never gives those that have expired or that it has given up meanwhile, of which it tells.
+to each process anew: those of a publisher in order, some a while after it has begun, after those of the other one
+were given, or after those before them were. It never gives those that have expired or that it has given up meanwhile,
+of which it tells.
 """
 
 import heapq
@@ -148,5 +149,10 @@ class LoneGroup:
             name: [batch for number, batch in kept if number > self.position.get(name, 0)]
             for name, kept in self.retained.items()
         }
+        # With how many left of each publisher the rest comes when those before were given; -1 for no such rest.
+        apart = {name: self._late.choice((-1, -1, len(some) // 2)) for name, some in left.items()}
         while any(left.values()):  # those of one publisher in order, and of both in any
+            for name in [name for name, some in left.items() if len(some) == apart[name]]:
+                process.due[name] += 3.0
+                apart[name] = -1
             self._come(process, left[self.rng.choice([name for name in left if left[name]])].pop(0))

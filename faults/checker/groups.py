@@ -6,8 +6,8 @@ Conditions
 * **once acknowledged, never again**: an event whose acknowledgement was confirmed is not given again.
 * **in order**: with a key, an event is given only if every earlier one of its key is acknowledged, given up, or held by
   the same worker. What comes again to a later process of the group has the order in which it comes there, and what
-  workers hold then is before that. What has not come there yet, and no worker holds, is before others of its publisher
-  only: those of several publishers may come there in another order.
+  workers hold then is before that. What has not come there yet, and no worker holds, is before later ones of its
+  publisher only: those of several publishers may come there in another order, and those of one in several parts.
 * **one at a time**: an event is given only while no other worker holds one of its key.
 * **complete**: in the end every event of the group is acknowledged, given up, or told by name as lost. What was told as
   lost, and no worker holds, does not hinder those behind it either.
@@ -196,8 +196,13 @@ class _Judge:
         return sorted(before, key=left.__getitem__)
 
     def _may_come_later(self, earlier: EventId, event: EventId) -> bool:
-        """Return whether what came before an event to an earlier process may come after it to this one."""
-        return earlier in self._away and earlier not in self._holder and earlier[0] != event[0]
+        """Return whether what has an older place than an event may come after it to this process.
+
+        The place of what has not come again is that of an earlier process. So it is older also than that of an event of
+        its publisher which was before it there, and has come again since.
+        """
+        waited_for = earlier[0] == event[0] and earlier[1] < event[1]
+        return earlier in self._away and earlier not in self._holder and not waited_for
 
     def _holds(self, worker: str, event: EventId) -> None:
         self._holder[event] = worker

@@ -33,7 +33,7 @@ def test_an_event_that_a_worker_holds_is_not_excused_by_a_loss() -> None:
     ]
 
 
-def test_in_a_later_process_what_has_not_come_again_is_before_others_of_its_publisher_only() -> None:
+def test_in_a_later_process_what_has_not_come_again_is_before_later_ones_of_its_publisher_only() -> None:
     def later(*came: tuple[str, int], held: bool = False, lost: bool = False) -> list[str]:
         """Return what is said if these come to a later process, and the last of them is given then to worker b."""
         record = GroupRecord()
@@ -52,6 +52,7 @@ def test_in_a_later_process_what_has_not_come_again_is_before_others_of_its_publ
 
     assert later(("q", 1)) == []
     assert later(("p", 2)) == ["in order: b got ('p', 2) before ('p', 1) was done"]
+    assert later(("p", 1)) == [], "the rest of its publisher comes later"
     assert later(("p", 1), ("q", 1)) == ["in order: b got ('q', 1) before ('p', 1) was done"]
     assert later(("q", 1), held=True) == ["in order: b got ('q', 1) before ('p', 1) was done"]
     assert later(("q", 1), held=True, lost=True) == []
