@@ -9,11 +9,15 @@ Rules
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeVar
 
-from .cases import Case
+from .cases import Action, Case, Operation, Rumour
 from .plans import CrashRoot, Fault, Leave
+
+Timed = TypeVar("Timed", Fault, Action, Operation, Rumour)
 
 
 def acts_of(case: Case) -> list[Case]:
@@ -25,42 +29,29 @@ def acts_of(case: Case) -> list[Case]:
 
 
 def _act(case: Case, place: int, start: float, end: float) -> Case:
-    def mine(at_seconds: float) -> bool:
-        return bisect_right(case.intermissions, at_seconds) == place
+    def of_act(timed: Iterable[Timed]) -> tuple[Timed, ...]:
+        return tuple(
+            replace(each, at_seconds=each.at_seconds - start)
+            for each in timed
+            if bisect_right(case.intermissions, each.at_seconds) == place
+        )
 
     last = place == len(case.intermissions)
-    faults = [
-        replace(each, at_seconds=each.at_seconds - start)
-        for each in case.plan.faults
-        if mine(each.at_seconds)
-    ]
+    faults = of_act(case.plan.faults)
     plan = replace(
         case.plan,
-        faults=tuple(faults if last else map(_for_one_act, faults)),
+        faults=faults if last else tuple(map(_for_one_act, faults)),
         heal_seconds=end - start,
         stay_dead=case.plan.stay_dead if last else (),
     )
     known = case.known
     if known is not None:
-        rumours = [
-            replace(each, at_seconds=each.at_seconds - start)
-            for each in known.rumours
-            if mine(each.at_seconds)
-        ]
-        known = replace(known, rumours=tuple(rumours))
+        known = replace(known, rumours=of_act(known.rumours))
     return replace(
         case,
         plan=plan,
-        actions=tuple(
-            replace(each, at_seconds=each.at_seconds - start)
-            for each in case.actions
-            if mine(each.at_seconds)
-        ),
-        operations=tuple(
-            replace(each, at_seconds=each.at_seconds - start)
-            for each in case.operations
-            if mine(each.at_seconds)
-        ),
+        actions=of_act(case.actions),
+        operations=of_act(case.operations),
         known=known,
         intermissions=(),
     )

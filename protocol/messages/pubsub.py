@@ -256,9 +256,13 @@ class Resume:
         unnoticed_seconds
             How long a message may be under way; it counts where the broker was not asked.
         """
-        clock = self.clock
-        # A reading of the future is of a broker that has been restarted since, with another clock.
-        return clock if clock is not None and clock <= now else now - unnoticed_seconds
+        return stated_at(self.clock, now, unnoticed_seconds)
+
+
+def stated_at(clock: float | None, now: float, unnoticed_seconds: float) -> float:
+    """Return what `Resume.stated_at` does, for ages that were stated after that reading of the broker's clock."""
+    # A reading of the future is of a broker that has been restarted since, with another clock.
+    return clock if clock is not None and clock <= now else now - unnoticed_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ from ...protocol.messages.pubsub import (
     Resend,
     Resume,
     Undeliverable,
+    stated_at,
 )
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
 from ...protocol.queries import Answering, DurableHere, IncarnationOf, Query
@@ -242,8 +243,8 @@ class DurableClients(Restorable):
 
     def _made(self, message: Resume) -> dict[int, float]:
         """Return when the subscriptions were made that a subscriber brings along."""
-        stated_at = message.stated_at(self._now, self._recovery.unnoticed_seconds)
-        return {number: stated_at - age for number, age in message.ages_seconds.items()}
+        stated = message.stated_at(self._now, self._recovery.unnoticed_seconds)
+        return {number: stated - age for number, age in message.ages_seconds.items()}
 
     def _on_resend(self, event: Received[ClientId, Resend]) -> list[Out]:
         client, message = event.source, event.message
@@ -380,8 +381,8 @@ class DurableClients(Restorable):
         out: list[Out] = [] if known is None else self._release(given.name)
         ages = {number: given.ages_seconds.get(number, given.since_seconds) for number in given.subscriptions}
         counted = given.since_seconds, 0.0, given.incarnation, (), ages, given.begins, given.clock
-        stated_at = Resume({}, clock=given.clock).stated_at(self._now, self._recovery.unnoticed_seconds)
-        entry = self.entries[given.name] = DurableCursor.inherited(given, self._now, stated_at)
+        stated = stated_at(given.clock, self._now, self._recovery.unnoticed_seconds)
+        entry = self.entries[given.name] = DurableCursor.inherited(given, self._now, stated)
         comes = Resume(entry.had(), *counted)
         registers = entry.registers()
         out += self._written(entry.rows())

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -219,8 +219,8 @@ class DurableCursor:
         since = now - self.since
         losses, past = tuple(self.losses), tuple(self.past)
         ages = {number: now - at for number, at in self.made.items()}
-        bequest = SubscriberBequest(0, self.name, self.incarnation, since, *held, begins, losses, notes, past)
-        return replace(bequest, ages_seconds=ages, clock=clock)
+        state = *held, begins, losses, notes, past, ages, clock
+        return SubscriberBequest(0, self.name, self.incarnation, since, *state)
 
     def rows(self) -> list[Write]:
         """Return the writes that make all of it stable."""
